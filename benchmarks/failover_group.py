@@ -2,16 +2,18 @@
 A group whose records flow while something breaks: who was without a reader, and for how long.
 
 Three consumers and a producer are threads of this process; coordinators, ZooKeeper and Kafka are
-processes of their own.
+processes of their own. Here is our coordinator's group; `failover_kafka.py` has Kafka's own.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,29 +41,45 @@ QUIET_S = 2.0
 PATIENCE_S = 120.0
 SETTLES_S = 5.0
 """For so long it is watched what else happens."""
+HEARTBEATS = 0.3
+"""Of a session that is asked for, how often its member is pinged, or says that it lives."""
 PAUSED_S, SILENT_S, DOWN_S = 30.0, 2.0, 23.0
 """For so long a leader is paused, and ZooKeeper silent or down."""
 
 
-class Group:
-    """Consumers of a topic to which records flow, and when each partition was delivered."""
+class Group(ABC):
+    """
+    Consumers of a topic to which records flow, and when each partition was delivered.
 
-    def __init__(self, bootstrap: str, coordinators: list[str], session_ms: int | None) -> None:
-        self._bootstrap, self._coordinators = bootstrap, coordinators
-        session_s = (session_ms or 0) / 1000
-        self._times: dict[str, Any] = (
-            {"session_timeout_s": session_s, "ping_interval_s": 0.3 * session_s}
-            if session_s
-            else {}
-        )
+    Each of `flows` has a producer of its own, which writes to these partitions.
+    """
+
+    def __init__(
+        self, bootstrap: str, flows: Sequence[Sequence[int]] = (range(PARTITIONS),)
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._flows = flows
         self._delivered: list[list[float]] = [[] for _ in range(PARTITIONS)]
         """When (monotonic, in seconds) records of each partition were delivered, to whomever."""
         self._ends = threading.Event()
 
+    @abstractmethod
+    def consume(self, name: str) -> None:
+        """Consume the topic as the member of this name until it ends; say what is `delivered`."""
+
+    def delivered(self, partition: int) -> None:
+        """A record of this partition was handed out now."""
+        self._delivered[partition].append(time.monotonic())
+
+    def is_over(self) -> bool:
+        """Whether its consumers are to end."""
+        return self._ends.is_set()
+
     @contextmanager
     def running(self) -> Iterator[None]:
         """Records flow, and are consumed."""
-        work = [self._produce, *(lambda name=name: self._consume(name) for name in CONSUMERS)]
+        work = [partial(self._produce, partitions) for partitions in self._flows]
+        work += [partial(self.consume, name) for name in CONSUMERS]
         threads = [threading.Thread(target=each, daemon=True) for each in work]
         for thread in threads:
             thread.start()
@@ -85,34 +103,77 @@ class Group:
         since = time.monotonic() - QUIET_S
         return max(self.waited_since(since)) < QUIET_S / 10
 
+    def broken(self, way: Callable[[], float]) -> tuple[float, float]:
+        """Break something, and see it mended; when it broke, and when it could be otherwise."""
+        self.await_stable()
+        since = time.monotonic()
+        mended = way()
+        # Who was paused or cut off may find out what to do about that only afterwards.
+        time.sleep(SETTLES_S)
+        self.await_stable()
+        return since, mended
+
     def waited_since(self, since: float) -> list[float]:
         """Of each partition, the longest time without a delivery since then."""
         return [longest(times, since, time.monotonic()) for times in self._delivered]
 
-    def _produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 1})
+    def _produce(self, partitions: Sequence[int]) -> None:
+        settings = {"bootstrap.servers": self._bootstrap, "linger.ms": 1, "log_level": 0}
+        producer = Producer(settings)
         while not self._ends.wait(EVERY_S):
-            for partition in range(PARTITIONS):
+            for partition in partitions:
                 producer.produce(TOPIC, b"", partition=partition)
             producer.poll(0)
         producer.flush(PATIENCE_S)
 
-    def _consume(self, name: str) -> None:
+
+class CoordinatedGroup(Group):
+    """A group of `herdproof coordinator`; its time-outs are those of `session_ms`, or defaults."""
+
+    def __init__(self, bootstrap: str, coordinators: list[str], session_ms: int | None) -> None:
+        super().__init__(bootstrap)
+        self._coordinators = coordinators
+        session_s = (session_ms or 0) / 1000
+        self._times: dict[str, Any] = (
+            {"session_timeout_s": session_s, "ping_interval_s": HEARTBEATS * session_s}
+            if session_s
+            else {}
+        )
+
+    def consume(self, name: str) -> None:
+        """Consume as our consumers do."""
         with Consumer(
             "failover", bootstrap_servers=self._bootstrap, coordinators=self._coordinators,
             consumer_id=name, auto_offset_reset="smallest", **self._times,
         ) as consumer:  # fmt: skip
             consumer.subscribe([TOPIC])
-            while not self._ends.is_set():
+            while not self.is_over():
                 record = consumer.poll(0.1)
                 if record is not None:
-                    self._delivered[record.partition].append(time.monotonic())
+                    self.delivered(record.partition)
 
 
 def longest(times: list[float], since: float, until: float) -> float:
     """The longest time without any of these, from `since` to `until`."""
     within = [since, *(at for at in list(times) if since < at < until), until]
     return max(b - a for a, b in pairwise(within))
+
+
+def idle(
+    name: str, group: Group, since: float, mended: float, partitions: Sequence[int]
+) -> Figures:
+    """How long these partitions had no reader since something broke, and since it was mended."""
+    waited = sorted(group.waited_since(since)[partition] for partition in partitions)
+    later = group.waited_since(mended)
+    beyond_s = max(later[partition] for partition in partitions)
+    tell(
+        f"{name}: {waited[-1]:.2f} s without a reader; it could be otherwise after "
+        f"{mended - since:.2f} s, and {beyond_s:.2f} s of them came later"
+    )
+    return {
+        "idle_seconds": waited[-1], "idle_seconds_least": waited[0],
+        "mended_seconds": mended - since, "beyond_seconds": beyond_s,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,22 +200,8 @@ class Cluster:
 
     def measured(self, way: Way) -> Figures:
         """Break something; how long partitions had no reader, and since it could be otherwise."""
-        self.group.await_stable()
-        since = time.monotonic()
-        mended = way(self)
-        # Who was paused or cut off may find out what to do about that only afterwards.
-        time.sleep(SETTLES_S)
-        self.group.await_stable()
-        waited = sorted(self.group.waited_since(since))
-        beyond_s = max(self.group.waited_since(mended))
-        tell(
-            f"{way.__name__}: {waited[-1]:.2f} s without a reader; it could be otherwise after "
-            f"{mended - since:.2f} s, and {beyond_s:.2f} s of them came later"
-        )
-        return {
-            "idle_seconds": waited[-1], "idle_seconds_least": waited[0],
-            "mended_seconds": mended - since, "beyond_seconds": beyond_s,
-        }  # fmt: skip
+        since, mended = self.group.broken(lambda: way(self))
+        return idle(way.__name__, self.group, since, mended, range(PARTITIONS))
 
 
 Way = Callable[[Cluster], float]
@@ -219,7 +266,8 @@ def cluster(session_ms: int | None) -> Iterator[Cluster]:
         client = stack.enter_context(
             Client(kafka.zookeeper, session_timeout_s=10.0, on_link=_ignore, on_watch=_ignore)
         )
-        group = Group(kafka.bootstrap, [c.address() for c in coordinators.values()], session_ms)
+        addresses = [coordinator.address() for coordinator in coordinators.values()]
+        group = CoordinatedGroup(kafka.bootstrap, addresses, session_ms)
         stack.enter_context(group.running())
         yield Cluster(coordinators, group, zookeeper, client)
 

@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -16,8 +17,16 @@ from herdproof.ports import free_ports
 from herdproof.servers import eventually
 from herdproof.zookeeper.operations import Data, Get
 from integration.clients import connected
+from integration.docker.containers import ask_to_end, container_id
+from integration.docker.engine import docker
 from integration.docker.ensemble import Ensemble
-from integration.docker.images import alone_image, broker_image, kafka_image, zookeeper_image
+from integration.docker.images import (
+    alone_image,
+    broker_image,
+    kafka_image,
+    users_image,
+    zookeeper_image,
+)
 from integration.docker.ports import LOOPBACK, address, publish_on, publish_on_loopback
 
 pytestmark = [pytest.mark.docker, pytest.mark.real]
@@ -117,6 +126,48 @@ def test_a_broker_for_tests_in_any_language_serves_clients_here(on_docker: bool)
         assert eventually(lambda: serves(f"{LOOPBACK}:{port}"), READY_WITHIN_SECONDS)
 
         assert first_read(f"{LOOPBACK}:{port}", "orders") == b"here"
+
+
+@pytest.mark.long
+def test_the_users_image_coordinates(on_docker: bool) -> None:
+    """Told by its environment alone, as docs/operating.md says, and by nobody privileged."""
+    if not on_docker:
+        pytest.skip("no Docker here")
+    with Network() as network:
+        server = DockerContainer(zookeeper_image(), network=network).with_network_aliases("zk")
+        coordinator = DockerContainer(users_image(), network=network)
+        coordinator.with_env("HERDPROOF_COORDINATOR_BROKER_ID", "1")
+        coordinator.with_env("HERDPROOF_COORDINATOR_ZOOKEEPER", "zk:2181")
+        coordinator.with_env("HERDPROOF_COORDINATOR_ADVERTISED_HOST", LOOPBACK)
+        with publish_on_loopback(server, 2181), publish_on_loopback(coordinator, 9192, 9193):
+            where = address(coordinator, 9193)
+            assert eventually(lambda: told(where, "ready") is not None, READY_WITHIN_SECONDS)
+            assert told(where, "ready") == "it leads in epoch 1\n"
+            user = docker("exec", container_id(coordinator), "id", "--user", "--name")
+            assert user == "herdproof"
+            with connected(address(server, 2181)) as client:
+                node = client.perform(Get("/herdproof/coordinators/1"))
+            assert isinstance(node, Data)
+            assert json.loads(node.data) == {"host": LOOPBACK, "port": 9192}
+            assert eventually(lambda: health(coordinator) == "healthy", READY_WITHIN_SECONDS)
+
+            ask_to_end(coordinator)
+            ended = coordinator.get_wrapped_container().wait(timeout=READY_WITHIN_SECONDS)
+            assert ended["StatusCode"] == 0
+
+
+def told(where: str, what: str) -> str | None:
+    """What a service says of itself; None while it is not so, or cannot be asked."""
+    try:
+        with urllib.request.urlopen(f"http://{where}/{what}", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return None
+
+
+def health(container: DockerContainer) -> str:
+    """What the image's own look says."""
+    return docker("inspect", "--format", "{{.State.Health.Status}}", container_id(container))
 
 
 def serves(bootstrap: str) -> bool:

@@ -59,9 +59,11 @@ def debian_mirror() -> str:
     )
 
 
-def run(*command: str) -> str:
-    """What a command prints; its own last words are the error's when it fails."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+def run(*command: str, at: Path | None = None) -> str:
+    """What a command prints, run in that folder; its last words are the error's when it fails."""
+    done = subprocess.run(
+        command, cwd=at, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()[-5:]
         raise DockerUnavailableError(f"'{' '.join(command)}' failed: {' / '.join(words)}")

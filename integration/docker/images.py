@@ -32,7 +32,8 @@ from integration.docker.base import ensure_base, exists, run
 from integration.docker.engine import DockerUnavailableError, Engine, docker, ensure_engine
 
 HERE = Path(__file__).parent
-LOCK = HERE.parent.parent / "requirements.lock"
+ROOT = HERE.parent.parent
+LOCK = ROOT / "requirements.lock"
 BASE_PYTHON = "3.11"  # what Debian bookworm calls python3
 BROKER_LIBRARIES = (
     *("kazoo", "msgspec", "rich", "typer"),
@@ -130,6 +131,19 @@ def alone_image(announce: Callable[[str], None] = print) -> str:
     return command_image("alone", ALONE_LIBRARIES, announce)
 
 
+def users_image(announce: Callable[[str], None] = print) -> str:
+    """The tag of the image that docs/operating.md has users build, from this checkout's wheel."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder) / "context"
+        context.mkdir()
+        shutil.copy(ROOT / "docs" / "herdproof.Dockerfile", context / "Dockerfile")
+        (context / "requirements.txt").write_text(locked(libraries(*BROKER_LIBRARIES)))
+        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(context), at=ROOT)
+        # pip has its settings here, and the image has none: so all that it needs is laid there.
+        options = ("--build-arg", "PIP_NO_INDEX=1")
+        return built("herdproof-users", context, announce, complete=fetch_wheels, options=options)
+
+
 def command_image(name: str, imported: Sequence[str], announce: Callable[[str], None]) -> str:
     """The tag of an image with this project's packages, and the libraries that are imported."""
     with tempfile.TemporaryDirectory() as folder:
@@ -151,10 +165,12 @@ def built(
     context: Path,
     announce: Callable[[str], None],
     complete: Callable[[Path], None] | None = None,
+    options: Sequence[str] = (),
 ) -> str:
     """The image that this build context defines: the one that is there, or a new one.
 
-    `complete` adds to the context what follows from it and is slow to get.
+    `complete` adds to the context what follows from it and is slow to get; `options` are those of
+    `docker build`.
     """
     tag = f"{name}:{fingerprint(context)}"
     if not exists(tag):
@@ -162,7 +178,7 @@ def built(
         announce(f"building the Docker image {tag}")
         if complete is not None:
             complete(context)
-        docker("build", "--tag", tag, str(context))
+        docker("build", *options, "--tag", tag, str(context))
     return tag
 
 
@@ -208,17 +224,27 @@ def locked(names: set[str]) -> str:
 
 
 def install_libraries(context: Path) -> None:
-    """Put the wheels that the image's Python needs into `context`, whatever Python runs here."""
+    """Put the libraries that the image's Python needs into `context`, whatever Python runs here."""
+    get_libraries("install", context, "--no-compile", f"--target={context / 'libraries'}")
+
+
+def fetch_wheels(context: Path) -> None:
+    """Put the wheels of these libraries into `context`."""
+    get_libraries("download", context, f"--dest={context}")
+
+
+def get_libraries(command: str, context: Path, *where: str) -> None:
+    """Have pip get what `context` requires, for the image's Python."""
     machine = docker("info", "--format", "{{.Architecture}}")
     platforms = [
         f"--platform={tag}_{machine}"
         for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
     ]
     run(
-        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"),
+        *(sys.executable, "-m", "pip", "--disable-pip-version-check", command, "--quiet"),
         *("--require-hashes", f"--requirement={context / 'requirements.txt'}"),
         *("--no-deps", "--only-binary=:all:", f"--python-version={BASE_PYTHON}", *platforms),
-        *("--no-compile", f"--target={context / 'libraries'}"),
+        *where,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import failover_group
+from benchmarks import failover_group, failover_kafka
 from benchmarks.failover_group import longest
 
 ROOT = Path(__file__).parents[2]
@@ -47,8 +47,31 @@ def test_what_it_can_break_is_there() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
-    names = re.findall(r"'(\w+)'", refused.stderr.partition("choose from")[2])
-    assert {"clean_stop", "kill_9", "leader_paused", "zookeeper_silent", "zookeeper_down"} == set(
-        names
-    )
-    assert all(callable(getattr(failover_group, name)) for name in names)
+    names = set(re.findall(r"'(\w+)'", refused.stderr.partition("choose from")[2]))
+    kafkas = {name for name in names if name.startswith("kafka_")}
+    ours = {"clean_stop", "kill_9", "leader_paused", "zookeeper_silent", "zookeeper_down"}
+    assert names - kafkas == ours
+    assert all(callable(getattr(failover_group, name)) for name in ours)
+    assert kafkas == {
+        f"kafka_{times}{way}" for times in ("", "equal_") for way in ("clean_stop", "kill_9")
+    }
+
+
+@pytest.mark.parametrize("coordinator", failover_kafka.BROKERS)
+def test_what_is_the_coordinators_doing_is_apart_from_what_a_broker_holds(coordinator: int) -> None:
+    """Four partitions know nothing of the broker that ends; it leads one, and follows in one."""
+    placed = failover_kafka.placing(coordinator)
+
+    assert len(placed) == failover_group.PARTITIONS
+    assert all(coordinator not in placed[partition] for partition in failover_kafka.APART)
+    assert {placed[partition][0] for partition in failover_kafka.APART} == {
+        broker for broker in failover_kafka.BROKERS if broker != coordinator
+    }
+    assert placed[failover_kafka.LED][0] == coordinator
+    assert placed[failover_kafka.FOLLOWED].index(coordinator) == 1
+
+
+def test_equal_time_outs_are_those_of_our_side() -> None:
+    """Whatever they are by default, and those of `--quick`."""
+    assert failover_kafka.ours(None) == failover_kafka.Times(6_000, 10_000, 2_000)
+    assert failover_kafka.ours(2_000) == failover_kafka.Times(2_000, 2_000, 600)

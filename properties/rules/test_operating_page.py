@@ -16,10 +16,12 @@ import typer
 from herdproof import Consumer
 from herdproof.cli import app
 from herdproof.consuming.configuration import consumer_arguments
+from integration.docker.images import BROKER_LIBRARIES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "operating.md").read_text(encoding="utf-8")
 UNIT = DOCS / "herdproof-coordinator.service"
+DOCKERFILE = (DOCS / "herdproof.Dockerfile").read_text(encoding="utf-8")
 
 
 def test_a_consumer_is_made_from_the_page_s_file(tmp_path: Path) -> None:
@@ -45,6 +47,34 @@ def test_the_unit_runs_a_command_that_there_is() -> None:
 
     options = [word for word in arguments if word.startswith("--")]
     assert set(options) <= {name for each in known for name in each.opts}
+
+
+def test_what_is_told_by_the_environment_is_an_option() -> None:
+    """Of the image's own settings, and of those on the page: each is an option of its command."""
+    commands = typer.main.get_group(app).commands
+    for text in (DOCKERFILE, PAGE):
+        said = re.findall(r"HERDPROOF_(COORDINATOR|CONSUME)_([A-Z]+(?:_[A-Z]+)*)", text)
+        assert said
+        for command, option in said:
+            known = {name for each in commands[command.lower()].params for name in each.opts}
+            assert f"--{option.lower().replace('_', '-')}" in known
+
+
+def test_the_image_has_what_the_suites_own_has() -> None:
+    """The libraries that a coordinator and a consumer import are told once, and compared here."""
+    [imported] = re.findall(r'^ARG IMPORTED="(.*)"$', DOCKERFILE, re.MULTILINE)
+
+    assert set(imported.split()) == set(BROKER_LIBRARIES)
+
+
+def test_the_image_looks_at_its_own_metrics_port() -> None:
+    """Both commands serve there by default, and the port is open."""
+    [looked_at] = re.findall(r"http://127\.0\.0\.1:(\d+)/healthz", DOCKERFILE)
+
+    served = re.findall(r"HERDPROOF_(\w+)_METRICS_PORT=(\d+)", DOCKERFILE)
+    assert dict(served) == {"COORDINATOR": looked_at, "CONSUME": looked_at}
+    [opened] = re.findall(r"^EXPOSE (.*)$", DOCKERFILE, re.MULTILINE)
+    assert looked_at in opened.split()
 
 
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from heapq import merge
 from typing import Any, assert_never
 
 from kazoo import exceptions as kazoo_errors
@@ -71,6 +72,9 @@ OPEN = OPEN_ACL_UNSAFE
 
 OWN = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 """The access list of a node that anybody may read, and only its creator's digest may change."""
+
+SORTED_AT_ONCE = 5_000
+"""The names that are sorted in one step: two milliseconds."""
 
 _REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
     (kazoo_errors.NoNodeError, Why.NO_NODE),
@@ -148,11 +152,22 @@ def answer_of(operation: Operation, result: Any, unrooted: Callable[[str], str])
             data, stat = result.value
             return Data(data, _stat(stat))
         case Children():
-            return Names(tuple(sorted(result.value)))
+            return Names(in_order(result.value))
         case Sync():
             return Synced()
         case _:
             assert_never(operation)
+
+
+def in_order(names: list[str]) -> tuple[str, ...]:
+    """
+    Names in order, however many there are, without holding up other threads.
+
+    A sort is one step of the interpreter's, in which no other thread of the process runs: of a
+    million names it takes half a second. So portions are sorted, and then merged name by name.
+    """
+    begins = range(0, len(names), SORTED_AT_ONCE)
+    return tuple(merge(*(sorted(names[begin : begin + SORTED_AT_ONCE]) for begin in begins)))
 
 
 def _outcome(multi: Multi, values: list[Result]) -> Answer:

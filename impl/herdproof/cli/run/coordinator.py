@@ -37,8 +37,17 @@ def coordinator(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Where to listen (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="The port (9192; 0 takes a free one).")] = None,
+    advertised_host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="What consumers are told to connect to.")
+    ] = None,
+    advertised_port: Annotated[
+        int | None, typer.Option(metavar="N", help="And at which port, if it is another one.")
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics to Prometheus on this port.")
+    ] = None,
+    metrics_host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="And at this address (127.0.0.1).")
     ] = None,
     trace: TraceOption = None,
     run: RunOption = "central_coordinator",
@@ -60,7 +69,9 @@ def coordinator(
 
     said = {
         "broker_id": broker_id, "zookeeper.hosts": zookeeper, "listener.host": host,
-        "listener.port": port, "metrics.port": metrics_port, "log.form": log_form,
+        "listener.port": port, "listener.advertised_host": advertised_host,
+        "listener.advertised_port": advertised_port, "metrics.port": metrics_port,
+        "metrics.host": metrics_host, "log.form": log_form,
     }  # fmt: skip
     configuration = read(config, said)
     disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures

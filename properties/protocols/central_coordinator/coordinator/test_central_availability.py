@@ -6,6 +6,7 @@ Reference: docs/coordinator.md, "Partitions without a reader".
 
 from __future__ import annotations
 
+from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What, sentence
 from herdproof.protocols.central_coordinator.server.metrics import GROUPS, Metrics
@@ -76,3 +77,39 @@ def test_the_metrics_have_a_bounded_number_of_groups() -> None:
     value = metrics.registry.get_sample_value
     assert value("herdproof_unread_seconds_total", {"group": "g7", "why": "lease"}) == 4.2
     assert value("herdproof_unread_seconds_total", {"group": "", "why": "lease"}) == 21.0
+
+
+def test_the_metrics_tell_how_single_groups_are() -> None:
+    """Members, generation and phase, as the core has them; of a group that is gone, nothing."""
+    w = elected()
+    metrics = Metrics()
+    metrics.group_states.groups = w.core.groups
+    a = w.register("a")
+    assert settled(w, a)
+    metrics.reported(Report(What.MEMBER_JOINED, "g"))
+    value = metrics.registry.get_sample_value
+
+    assert value("herdproof_group_members", {"group": "g"}) == 1
+    assert value("herdproof_group_generation", {"group": "g"}) == w.core.groups["g"].generation
+    assert value("herdproof_group_phase", {"group": "g", "phase": "idle"}) == 1
+
+    a.mute = True
+    w.register("b")
+    w.advance(700)
+
+    assert value("herdproof_group_members", {"group": "g"}) == 2
+    assert value("herdproof_group_phase", {"group": "g", "phase": "stopping"}) == 1
+    assert value("herdproof_group_phase", {"group": "g", "phase": "idle"}) is None
+
+
+def test_a_bounded_number_of_groups_has_a_state_of_its_own() -> None:
+    """A stranger who joins one new group after the other adds no series any more."""
+    metrics = Metrics()
+    groups = {f"g{number}": Group(f"g{number}") for number in range(GROUPS + 5)}
+    metrics.group_states.groups = groups
+    for name in groups:
+        metrics.reported(Report(What.MEMBER_JOINED, name))
+
+    told = [family.samples for family in metrics.group_states.collect()]
+
+    assert [len(samples) for samples in told] == [GROUPS] * 3

@@ -1,8 +1,8 @@
 """
 A coordinator's counters and measurements, as Prometheus reads them.
 
-Nothing is labelled by consumer, and by group only what the first `GROUPS` of them wait for: their
-number has no bound that a monitoring system likes.
+Nothing is labelled by consumer, and by group only the state of the first `GROUPS` of them, and what
+these wait for: their number has no bound that a monitoring system likes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from prometheus_client import Counter, Histogram
 
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.server.group_states import GroupStates
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.metrics import ZooKeeperFigures
 from herdproof.shells.figures import SECONDS, CoordinatorFigures, ServerFigures
@@ -47,7 +48,9 @@ class Metrics(ServerFigures):
             "herdproof_unread_seconds", "While some partitions of a group had no reader.",
             ["group", "why"], registry=registry,
         )  # fmt: skip
-        self._groups: set[str] = set()
+        self._groups: dict[str, None] = {}
+        """Those that have a label, in the order in which they got it."""
+        self.group_states = GroupStates(self._groups, registry)
 
     def received(self, frame: Frame) -> None:
         """A frame came."""
@@ -63,6 +66,7 @@ class Metrics(ServerFigures):
         match report.what:
             case What.MEMBER_JOINED | What.MEMBER_RESUMED:
                 self.coordinator.members.inc()
+                self._label_of(report.group)
             case What.MEMBER_LOST:
                 self.coordinator.members.dec()
             case What.STEPPED_DOWN:
@@ -73,9 +77,13 @@ class Metrics(ServerFigures):
                 self._rebalanced(**dict(report.details))
 
     def _was_unread(self, group: str, why: str | int = "", ms: str | int = 0) -> None:
-        if len(self._groups) < GROUPS:
-            self._groups.add(group)
-        self._unread.labels(group if group in self._groups else "", why).inc(float(ms) / 1000)
+        self._unread.labels(self._label_of(group), why).inc(float(ms) / 1000)
+
+    def _label_of(self, group: str) -> str:
+        """A group's label: its own, if it came early enough."""
+        if group not in self._groups and len(self._groups) < GROUPS:
+            self._groups[group] = None
+        return group if group in self._groups else ""
 
     def _rebalanced(self, ms: str | int, whole_ms: str | int, **_: str | int) -> None:
         self.coordinator.rebalances.observe(float(ms) / 1000)

@@ -141,6 +141,7 @@ class Server:
         self._is_linked = False
         metrics.health.ready = self._condition
         metrics.health.loop = self._loop
+        metrics.group_states.groups = self._core.groups
 
     @property
     def epoch(self) -> int:
