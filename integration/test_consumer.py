@@ -328,7 +328,7 @@ def test_a_user_commits_and_the_next_one_begins_there(
     settings = {**QUICK, "auto_commit": False}
     first = consumer(real_coordinator, {topic: 1}, group, **settings)
     records = take(first, 30)
-    first.commit(records[19])
+    assert first.commit_async(records[19]).result(30) is None
     stored = {record.partition: record.offset + 1 for record in records[:20]}
     first.close()
 
