@@ -117,7 +117,8 @@ def seen(bug: str | None, kind: str, *, static: bool) -> str:
         except NotInTime:
             came = f"does not settle (`{scenario}`)"
         except Exception as problem:
-            came = f"ends with {type(problem).__name__} (`{scenario}`)"
+            sort = type(problem)
+            came = f"ends with `{sort.__name__}` of {sort.__module__} (`{scenario}`)"
         broken, occasions = broker.judge(fenced=True).sentences, broker.occasions
         end(consumers, stage)
     if broken:

@@ -6,6 +6,7 @@ A story is what clients send; it says whether they were served as they ought to 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -271,6 +272,23 @@ def test_the_page_tells_of_each_bug() -> None:
     rows = {name: str(core.__doc__).strip().rstrip(".") for name, core in BUGS.items()}
 
     assert [n for n, told in {**rows, **ELSEWHERE}.items() if f"| {n} | {told} |" not in page] == []
+
+
+def test_the_page_says_which_clients_live_with_each_bug() -> None:
+    """A row for each, with what was seen of four libraries, in words that the program has."""
+    page = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (KAFKA-\d+|none) \| (?:static|dynamic) \| (.*) \|$", page, re.MULTILINE)
+    cell = re.compile(r"(no occasion|settles|does not settle|ends with)\b.*?(; \d+)?")
+
+    assert [name for name, _ in rows] == ["none", "none", *BUGS]
+    for name, told in rows:
+        cells = told.split(" | ")
+        assert len(cells) == 4, name
+        for each in cells:
+            shown = cell.fullmatch(each)
+            assert shown, (name, each)
+            counted = shown[2] is not None
+            assert counted is (name != "none" and not each.startswith("no occasion")), (name, each)
 
 
 @pytest.mark.parametrize("bug", STORIES)
