@@ -1,5 +1,5 @@
 """
-Consumers of three libraries as a user's own tests would start them, for `scenarios.play`.
+Consumers of three libraries as a user's own tests would start them, for `scenarios.play`; and ours.
 
 Each handles a record by telling the broker, and commits it before the next one.
 """
@@ -15,10 +15,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import KafkaException
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from herdproof import Consumer
+from herdproof.consumer import CommitFailed
 from herdproof.testing import LocalBroker
 
 TOPIC, GROUP = "orders", "billing"
@@ -39,6 +42,8 @@ class ExampleConsumers:
         self.running: dict[str, Any] = {}
         self.is_static = False
         """Whether a consumer's name is its `group.instance.id`, too."""
+        self.poll_ms = POLL_MS
+        """Of consumers that are started from now on: `max.poll.interval.ms`."""
         broker.create_topic(topic, partitions=4)
 
     def start(self, name: str) -> None:
@@ -56,7 +61,7 @@ class ExampleConsumers:
             "bootstrap_servers": self.broker.bootstrap, "group_id": GROUP, "client_id": name,
             "auto_offset_reset": "earliest", "enable_auto_commit": False,
             "heartbeat_interval_ms": HEARTBEAT_MS, "session_timeout_ms": SESSION_MS,
-            "max_poll_interval_ms": POLL_MS, "retry_backoff_ms": 50, **instance,
+            "max_poll_interval_ms": self.poll_ms, "retry_backoff_ms": 50, **instance,
         }  # fmt: skip
 
     def turn(self, name: str) -> None:
@@ -74,14 +79,14 @@ class ExampleConsumers:
 class ConfluentConsumers(ExampleConsumers):
     """Those of confluent-kafka."""
 
-    def made(self, name: str) -> Consumer:
+    def made(self, name: str) -> ConfluentConsumer:
         """A consumer that commits by hand."""
         instance = {"group.instance.id": name} if self.is_static else {}
-        consumer = Consumer({
+        consumer = ConfluentConsumer({
             "bootstrap.servers": self.broker.bootstrap, "group.id": GROUP, "client.id": name,
             "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0,
             "heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": SESSION_MS,
-            "max.poll.interval.ms": POLL_MS,
+            "max.poll.interval.ms": self.poll_ms,
             "reconnect.backoff.max.ms": 200,
             "retry.backoff.ms": 50, **instance,
         })  # fmt: skip
@@ -210,8 +215,39 @@ class AiokafkaConsumers(ExampleConsumers):
         self._loop.close()
 
 
+class OwnConsumers(ExampleConsumers):
+    """Those of Herdproof."""
+
+    def made(self, name: str) -> Consumer:
+        """A consumer that commits by hand."""
+        consumer = Consumer(
+            GROUP, protocol="group_protocol", bootstrap_servers=self.broker.bootstrap,
+            consumer_id=name, auto_offset_reset="earliest", auto_commit=False,
+            heartbeat_interval_s=HEARTBEAT_MS / 1000, session_timeout_s=SESSION_MS / 1000,
+            max_poll_interval_s=self.poll_ms / 1000, group_instance_id=name
+            if self.is_static else None,
+        )  # fmt: skip
+        consumer.subscribe([self.topic])
+        return consumer
+
+    def turn(self, name: str) -> None:
+        """Poll for one record."""
+        record = self.running[name].poll(TURN_S)
+        if record is None:
+            return
+        self.broker.delivered(name, record)
+        with suppress(CommitFailed):  # it is another's now, or goes with the next one
+            self.running[name].commit(record)
+
+    def stop(self, name: str) -> None:
+        """Close it."""
+        self.running.pop(name).close()
+
+
 KINDS: Mapping[str, Callable[[LocalBroker], ExampleConsumers]] = {
     "confluent-kafka": ConfluentConsumers,
     "kafka-python": KafkaPythonConsumers,
     "aiokafka": AiokafkaConsumers,
 }
+OURS: Mapping[str, Callable[[LocalBroker], ExampleConsumers]] = {"herdproof": OwnConsumers}
+"""Our own, whose suites are elsewhere."""

@@ -30,8 +30,10 @@ from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.broker_group import DEFAULT, JAVA, PYTHON, BrokerGroup
 from integration.broker_member import SESSION_MS
 from integration.commands import Command
+from properties.protocols.group_protocol.testing.wired import WiredClient
 
 PARTITIONS = 8
+UNKNOWN_MEMBER_ID = 25
 SETTINGS = """
 [groups]
 group_initial_rebalance_delay_ms = 0
@@ -299,6 +301,19 @@ def test_the_broker_serves_tls_and_metrics_and_ends_by_a_signal(tmp_path: Path) 
         assert b"herdproof_zookeeper_connected" not in figures
 
         assert running.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize(("bug", "error"), [((), 0), (("--bug", "KAFKA-14201"), UNKNOWN_MEMBER_ID)])
+def test_the_command_has_a_bug_if_it_is_to(
+    tmp_path: Path, bug: tuple[str, ...], error: int
+) -> None:
+    """By the wire alone: who assigns by hand, and has an instance id, commits; or does not."""
+    with broker(tmp_path, "--topic", "t:2", *bug) as bootstrap:
+        by_hand = WiredClient(bootstrap, "s", "s1")
+        assert by_hand.commit(1) == 0
+
+        assert by_hand.commit(2) == error
+        by_hand.close()
 
 
 @pytest.mark.parametrize(

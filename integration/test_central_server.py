@@ -404,7 +404,7 @@ def test_operators_see_how_far_a_group_is_behind(kafka: EmbeddedKafka) -> None:
             for above in parents(path):
                 client.perform(Create(above))
             client.perform(Create(path, data))
-    at, brokers = kafka.zookeeper, ("--bootstrap", kafka.bootstrap)
+    at, brokers = kafka.zookeeper, ("--bootstrap-servers", kafka.bootstrap)
 
     lag = told(at, "lag", group, *brokers)
     assert [(p["offset"], p["end"], p["lag"]) for p in lag["partitions"]] == [

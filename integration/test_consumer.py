@@ -328,7 +328,7 @@ def test_a_user_commits_and_the_next_one_begins_there(
     settings = {**QUICK, "auto_commit": False}
     first = consumer(real_coordinator, {topic: 1}, group, **settings)
     records = take(first, 30)
-    first.commit(records[19])
+    assert first.commit_async(records[19]).result(30) is None
     stored = {record.partition: record.offset + 1 for record in records[:20]}
     first.close()
 
@@ -428,7 +428,7 @@ def test_a_killed_consumer_is_taken_over_and_no_record_is_lost(
 ) -> None:
     """`herdproof consume`: kill one of two, and the other gets all that was not finished with."""
     arguments = (
-        "consume", f"g-{topic}", topic, "--brokers", real_coordinator, "--bootstrap",
+        "consume", f"g-{topic}", topic, "--coordinators", real_coordinator, "--bootstrap-servers",
         kafka.bootstrap, "--reset", "smallest", "--json", "--session-timeout", "2",
         "--ping-interval", "0.3",
     )  # fmt: skip
@@ -461,7 +461,7 @@ def test_the_command_ends_after_as_many_records_as_are_wanted(
 ) -> None:
     """`--max-records`: each is finished with, so the next call goes on behind them."""
     arguments = (
-        "consume", f"g-{topic}", topic, "--brokers", real_coordinator, "--bootstrap",
+        "consume", f"g-{topic}", topic, "--coordinators", real_coordinator, "--bootstrap-servers",
         kafka.bootstrap, "--reset", "earliest", "--max-records", "150", "--session-timeout", "2",
         "--ping-interval", "0.3",
     )  # fmt: skip
@@ -478,8 +478,8 @@ def test_the_command_ends_after_as_many_records_as_are_wanted(
 
 def test_the_command_says_that_no_broker_answers(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """With --gives-up, one sentence with the addresses, and the exit code of what is missing."""
-    arguments = ("consume", "g", "t", "--gives-up", "--brokers", "127.0.0.1:1")
-    with Command(tmp_path / "log", *arguments, "--bootstrap", kafka.bootstrap) as command:
+    arguments = ("consume", "g", "t", "--gives-up", "--coordinators", "127.0.0.1:1")
+    with Command(tmp_path / "log", *arguments, "--bootstrap-servers", kafka.bootstrap) as command:
         assert command.wait() == 2
     assert "none of the known brokers (127.0.0.1:1) answers" in command.complaints
     assert "Traceback" not in command.complaints

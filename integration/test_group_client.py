@@ -160,13 +160,15 @@ def test_commits_say_what_came_of_them(ground: OwnGround) -> None:
     assert stored == record.offset + 1
     with pytest.raises(CommitFailed, match="the partition is not"):
         second.commit(record)
+    refused = second.commit_async(record).exception(30)
+    assert isinstance(refused, CommitFailed)
 
 
 def test_partitions_assigned_by_hand_are_read_with_the_groups_offsets(ground: OwnGround) -> None:
     """Without a generation; `subscribe` and `assign` exclude each other."""
     reader = ground.member("by-hand", by_hand=[1, 3])
     assert {record.partition for record in take([reader], 20)} == {1, 3}
-    reader.commit()
+    assert reader.commit_async().result(30) is None
     reader.close()
     again = ground.member("by-hand", by_hand=[1], auto_offset_reset="none")
 

@@ -139,7 +139,7 @@ def test_lines_in_a_topic_are_followed_and_audited(
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     lines = list(run_lines(3))
     half = len(lines) // 2
-    source: list[str | Path] = ["--kafka", kafka.bootstrap, "--topic", "traces"]
+    source: list[str | Path] = ["--bootstrap-servers", kafka.bootstrap, "--topic", "traces"]
     follow = [*COMMAND, *source, "--out", tmp_path / "out", "--at-once", "200"]
 
     for number, line in enumerate(lines[:half]):

@@ -31,7 +31,7 @@ def audited(
     done = subprocess.run(
         [
             *(sys.executable, "-m", "herdproof.cli.code.audit"),
-            *("--kafka", kafka.bootstrap, "--topic", topic, "--out", str(out)),
+            *("--bootstrap-servers", kafka.bootstrap, "--topic", topic, "--out", str(out)),
             *("--spark", "local[2]", "--conf", "spark.driver.memory=768m"),
             *("--conf", "spark.sql.shuffle.partitions=3", "--json", str(told)),
         ],

@@ -121,7 +121,8 @@ def test_offsets_and_owners_stand_where_kafka_0_8_has_them(
     group = f"g-{topic}"
     only = member({topic: 2}, group, consumer_id=f"{group}_h-1-00000001")
     take([only], 200)
-    only.commit()
+    asked = only.commit_async()
+    assert asked.result(30) is None
 
     def ignore(*told: object) -> None:
         del told
@@ -174,6 +175,7 @@ def test_who_is_cut_off_stops_and_the_other_goes_on(
     assert lost.poll(0.2) is None
     with pytest.raises(CommitFailed, match="no connection to ZooKeeper"):
         lost.commit()
+    assert isinstance(lost.commit_async().exception(30), CommitFailed)
     proxy.accept()
 
     eventually(lambda: len(owned(lost)) == 2 and len(owned(other)) == 2)

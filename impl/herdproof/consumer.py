@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
 from enum import Enum
 from pathlib import Path
@@ -457,25 +458,61 @@ class Consumer:
         """
         Have stored what is finished with; with a `record`, that it is, and all before it.
 
-        Returns when it is stored. Raises `CommitFailed`.
+        Returns when it is stored. Raises `CommitFailed`; `Misused` in a callback of `commit_async`,
+        whose thread would wait for itself.
         """
         session = self._open()
+        if session.is_own_thread():
+            raise Misused("a callback of a commit cannot wait for another: call `commit_async`")
+        outcome = self.commit_async(record)
+        try:
+            outcome.result(timeout_s)
+        except TooLate:
+            unanswered = session.why_not(None)
+            assert unanswered is not None, "who has no answer does not know that it is stored"
+            raise CommitFailed(*unanswered) from None
+
+    def commit_async(self, record: Record | None = None) -> Future[None]:
+        """
+        Ask for what `commit` does, and return at once; the future is done when it is known.
+
+        Its `result()` is None once it is stored, and raises `CommitFailed` if it is not, or nobody
+        knows. Commits are sent in the order in which they are asked for. One that is asked for
+        once its partition was revoked is refused; one that was sent before is answered by whoever
+        coordinates. `close` waits for those: no future is left that will never be done. There is no
+        cancelling.
+
+        Callbacks are called in the consumer's own thread, on which its membership depends: they
+        must not block.
+        """
+        session = self._open()
+        answer: Future[None] = Future()
+        answer.set_running_or_notify_cancel()
         offsets, generation = None, None
         finished = self._streams.finished()
         if record is not None:
             name = session.name_of(record.topic, record.partition)
             if name is None:
-                raise CommitFailed(*(session.why_not(session.stale) or (session.stale, "")))
+                self._settle(answer, session, session.stale, {})
+                return answer
             offsets = (Offset(record.topic, name, record.offset + 1),)
             generation = record.generation
             finished = {(record.topic, record.partition): record.offset + 1}
-        try:
-            outcome = session.commit(offsets, generation).result(timeout_s)
-        except TooLate:
-            outcome = None
+        session.commit(offsets, generation).add_done_callback(
+            lambda done: self._settle(answer, session, done.result(), finished)
+        )
+        return answer
+
+    def _settle(
+        self, answer: Future[None], session: GroupMembership, outcome: Enum,
+        finished: Mapping[Place, int],
+    ) -> None:  # fmt: skip
+        """Tell whoever has asked for a commit of these what has come of it."""
         if refused := session.why_not(outcome):
-            raise CommitFailed(*refused)
-        self._streams.are_stored(finished)
+            answer.set_exception(CommitFailed(*refused))
+        else:
+            self._streams.are_stored(finished)
+            answer.set_result(None)
 
     # ── The end ─────────────────────────────────────────────────────────────────────────────
 

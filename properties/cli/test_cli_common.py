@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from herdproof import __main__, cli
 from herdproof.cli import app
 from herdproof.cli.run.serving import service
+from herdproof.cli.withdrawn import WITHDRAWN
 from herdproof.errors import Signalled
 
 
@@ -44,6 +45,41 @@ def test_an_option_may_stand_in_the_environment() -> None:
 
     assert told.exit_code == 2
     assert "--faults" in told.output
+
+
+def test_a_withdrawn_name_warns_once_and_is_understood() -> None:
+    """With what to say instead; a name that another command has is none of its business."""
+    given = ["--brokers", "127.0.0.1:1", "--brokers=127.0.0.1:2", "--bootstrap", "127.0.0.1:1"]
+    told = CliRunner().invoke(app, ["consume", "g", "no topic", *given, "--", "--kafka"])
+
+    assert told.stderr.splitlines()[:2] == [
+        "herdproof consume: --brokers is withdrawn, and unknown from 0.3 on: say --coordinators",
+        "herdproof consume: --bootstrap is withdrawn, and unknown from 0.3 on: say "
+        "--bootstrap-servers",
+    ]
+    assert "cannot be a topic's name" in told.stderr
+    assert told.stderr.count("withdrawn") == 2
+
+
+def test_each_withdrawn_name_is_an_option_beside_the_one_to_use() -> None:
+    """Else the warning would name what is not there, or come before an error."""
+    commands = typer.main.get_group(app).commands
+    for name, withdrawn in WITHDRAWN.items():
+        each = [commands[name], *getattr(commands[name], "commands", {}).values()]
+        names = [set(option.opts) for command in each for option in command.params]
+        for former, now in withdrawn.items():
+            assert any({former, now} <= opts for opts in names), (name, former)
+
+
+def test_the_changelog_has_each_withdrawn_name() -> None:
+    """Under its heading, with what to use instead."""
+    changes = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
+    section = changes.partition("### Withdrawn\n")[2].partition("\n### ")[0]
+    for command, withdrawn in WITHDRAWN.items():
+        for former, now in withdrawn.items():
+            row = next(line for line in section.splitlines() if f"`{former}`" in line)
+            assert f"`{command}`" in row
+            assert f"`{now}`" in row
 
 
 @pytest.mark.parametrize(

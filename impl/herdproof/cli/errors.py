@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup, TyperOption
 
+from herdproof.cli.withdrawn import warn_of_withdrawn
 from herdproof.errors import HerdError, Signalled
 from herdspec.language.errors import HerdspecError
 
@@ -32,6 +33,12 @@ class Commands(TyperGroup):
         for each in (command, *getattr(command, "commands", {}).values()):
             quiet(each.params if each else ())
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A command and its words; of names that were withdrawn is told."""
+        name, command, words = super().resolve_command(ctx, args)
+        warn_of_withdrawn(name or "", words)
+        return name, command, words
 
     def get_params(self, ctx: Any) -> Any:
         """The parameters that stand before a command."""

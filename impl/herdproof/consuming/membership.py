@@ -125,6 +125,9 @@ class GroupMembership(Protocol):
     def why_not(self, outcome: Enum | None) -> tuple[Enum, str] | None:
         """Why a commit was not stored of which this came (None: no answer); None if it was."""
 
+    def is_own_thread(self) -> bool:
+        """True in the thread that carries the core, in which nobody may wait for it."""
+
     @property
     def stale(self) -> Enum:
         """The outcome of a commit of a partition that is not this consumer's."""

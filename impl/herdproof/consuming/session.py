@@ -171,11 +171,15 @@ class MemberSession(ABC, Generic[Core, Outcome]):
         reason = self._reason(found)
         return None if reason is None else (found, reason)
 
+    def is_own_thread(self) -> bool:
+        """True in the thread that carries the core, in which nobody may wait for it."""
+        return threading.current_thread() is self._thread
+
     def close(self, timeout_s: float) -> None:
         """Leave the group, with a last commit; after `timeout_s` seconds just end."""
         self._streams.end()
         self.post(Shutdown())
-        if threading.current_thread() is self._thread or not self._thread.is_alive():
+        if self.is_own_thread() or not self._thread.is_alive():
             return
         self._thread.join(timeout_s)
         if self._thread.is_alive():

@@ -94,7 +94,7 @@ def test_topics_that_cannot_be_are_refused(topics: Any, said: str) -> None:
 )
 def test_the_command_says_in_a_sentence_what_is_wrong(arguments: list[str], said: str) -> None:
     """`herdproof consume`: usage errors are sentences, and exit with 2."""
-    brokers = ["--brokers", "127.0.0.1:1", "--bootstrap", "127.0.0.1:1"]
+    brokers = ["--coordinators", "127.0.0.1:1", "--bootstrap-servers", "127.0.0.1:1"]
     done = CliRunner().invoke(app, ["consume", "g", *arguments, *brokers])
 
     assert done.exit_code == 2

@@ -120,7 +120,7 @@ def test_each_of_its_steps_is_one_of_the_contract(at: Looked) -> None:
 
 
 def test_verify_misses_nothing_in_it() -> None:
-    """At the size of its plan all that should be possible is, seen as the contract or with clocks."""
+    """At the size of its plan all that should be possible is; as the contract, and with clocks."""
     explored, _, _, seen, _, timed = resumed()
 
     for check in (explored, seen, timed):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.bugs.occasions import FlawedCoordinator, FlawedPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
 from herdproof.protocols.group_protocol.coordinator.memberships import Memberships
@@ -23,7 +23,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 
 
-class TellsIllegalGeneration(Memberships):
+class TellsIllegalGeneration(FlawedPart, Memberships):
     """A member that is to join anew is told that its generation is over."""
 
     def heartbeat(self, caller: int, request: HeartbeatRequest) -> None:
@@ -35,41 +35,47 @@ class TellsIllegalGeneration(Memberships):
             and not group.why_not(request.member_id, request.group_instance_id)
         ):
             self._sessions.renew(group, group.members[request.member_id])
+            self._take("heartbeat", request, Error.ILLEGAL_GENERATION.name)
             told = HeartbeatResponse(error=Error.ILLEGAL_GENERATION)
             self._outbox.answer(caller, told)
+            self._differs()
         else:
             super().heartbeat(caller, request)
 
 
-class WaitsForNoSyncs(GroupRebalancer):
+class WaitsForNoSyncs(FlawedPart, GroupRebalancer):
     """Nobody looks whether the assignments ever come."""
 
-    def wait_for_syncs(self, group: ClassicGroup) -> None:
-        """Members are to ask for their assignments, at any time."""
+    def _syncs_missing(self, group: ClassicGroup, generation: int) -> None:
+        """Nobody cares who has not asked for its assignment."""
+        if group.generation == generation and group.unsynced:
+            self._differs()
 
 
-class TakesNoTimeoutForZero(Joins):
+class TakesNoTimeoutForZero(FlawedPart, Joins):
     """Who says no rebalance timeout is not waited for."""
 
     def join(self, caller: int, request: JoinGroupRequest) -> None:
         """Somebody joins, or rejoins."""
-        timeout_ms = request.rebalance_timeout_ms
-        super().join(caller, replace(request, rebalance_timeout_ms=timeout_ms or 0))
+        if request.rebalance_timeout_ms is None:
+            self._differs()
+            request = replace(request, rebalance_timeout_ms=0)
+        super().join(caller, request)
 
 
-class Kafka2557(GroupCoordinator):
+class Kafka2557(FlawedCoordinator):
     """A heartbeat during a rebalance is told ILLEGAL_GENERATION: members give up all they know."""
 
     memberships_class: ClassVar[type[Memberships]] = TellsIllegalGeneration
 
 
-class Kafka12890(GroupCoordinator):
+class Kafka12890(FlawedCoordinator):
     """A group whose leader sends heartbeats and never assigns waits for ever."""
 
     rebalancer_class: ClassVar[type[GroupRebalancer]] = WaitsForNoSyncs
 
 
-class Kafka8653(GroupCoordinator):
+class Kafka8653(FlawedCoordinator):
     """Members that join by JoinGroup 0 throw each other out, one rebalance after the other."""
 
     joins_class: ClassVar[type[Joins]] = TakesNoTimeoutForZero

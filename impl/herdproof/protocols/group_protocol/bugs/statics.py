@@ -7,25 +7,35 @@ KAFKA-14009.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.bugs.occasions import FlawedCoordinator, FlawedPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
 from herdproof.protocols.group_protocol.coordinator.rebalance import GroupRebalancer
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
+from herdproof.protocols.group_protocol.effects import (
+    GroupEffect,
+    StoredClassicGroup,
+    StoredMember,
+)
 from herdproof.protocols.group_protocol.messages import Error, JoinGroupRequest
+from herdproof.protocols.group_protocol.steps import Step
 
 
-class LeavesStaticBehind(GroupRebalancer):
+class LeavesStaticBehind(FlawedPart, GroupRebalancer):
     """Whoever has not joined in time is a member no longer, static or not."""
 
     def _is_left_behind(self, group: ClassicGroup, member: ClassicMember) -> bool:
-        return member.member_id not in group.joining
+        is_left_behind = member.member_id not in group.joining
+        if is_left_behind and not super()._is_left_behind(group, member):
+            self._differs()
+        return is_left_behind
 
 
-class ReplacesWhenStable(Joins):
+class ReplacesWhenStable(FlawedPart, Joins):
     """A static member that comes back during a rebalance is one member more."""
 
     def _replace(
@@ -34,10 +44,11 @@ class ReplacesWhenStable(Joins):
         if group.is_in(GroupState.STABLE):
             super()._replace(group, caller, request, member_id)
         else:
+            self._differs()
             self._add(group, caller, request, member_id)
 
 
-class NamesByTheGroupsTime(Joins):
+class NamesByTheGroupsTime(FlawedPart, Joins):
     """A static member's id is made of the time at which its group came to its state."""
 
     def _replace(
@@ -45,10 +56,12 @@ class NamesByTheGroupsTime(Joins):
     ) -> None:
         del member_id
         by_time = f"{request.group_instance_id}-{group.since_ms}"
+        if by_time in group.members:  # as the process before it, which nobody tells apart
+            self._differs()
         super()._replace(group, caller, request, by_time)
 
 
-class TakesNoPartInTheMiddle(Joins):
+class TakesNoPartInTheMiddle(FlawedPart, Joins):
     """A static member that comes back while assignments are awaited begins no rebalance."""
 
     def _replace(
@@ -57,8 +70,13 @@ class TakesNoPartInTheMiddle(Joins):
         if not group.is_in(GroupState.COMPLETING_REBALANCE):
             super()._replace(group, caller, request, member_id)
             return
+        self._differs()
         assert request.group_instance_id is not None
-        old_id, leader = group.instances[request.group_instance_id], group.leader
+        instance = request.group_instance_id
+        self._outbox.take(
+            Step(action="replace_member", group=group.name, member=member_id, instance=instance)
+        )
+        old_id, leader = group.instances[instance], group.leader
         self._rebalancer.refuse_sync(group, old_id, Error.FENCED_INSTANCE_ID)
         member = group.replace(old_id, member_id)
         self._sessions.renew(group, member)
@@ -67,7 +85,7 @@ class TakesNoPartInTheMiddle(Joins):
         self._rebalancer.answer_join(group, member_id, leader)
 
 
-class StoresNoNewId(Joins):
+class StoresNoNewId(FlawedPart, Joins):
     """The new id of a static member that comes back is told, and not stored."""
 
     def _replace(
@@ -78,12 +96,13 @@ class StoresNoNewId(Joins):
             return
         assert request.group_instance_id is not None
         old_id, leader = group.instances[request.group_instance_id], group.leader
+        self._counting().untold[group.name, request.group_instance_id] = member_id
         self._sessions.renew(group, group.replace(old_id, member_id))
         self._rebalancer.park_join(group, member_id, caller)
         self._rebalancer.answer_join(group, member_id, leader)
 
 
-class KeepsTheRebalanceTimeout(Joins):
+class KeepsTheRebalanceTimeout(FlawedPart, Joins):
     """A static member that comes back has the rebalance timeout that it once said."""
 
     def _replace(
@@ -92,40 +111,56 @@ class KeepsTheRebalanceTimeout(Joins):
         assert request.group_instance_id is not None
         member = group.members[group.instances[request.group_instance_id]]
         told = replace(request, rebalance_timeout_ms=member.rebalance_timeout_ms)
+        if told != request:
+            self._differs()
         super()._replace(group, caller, told, member_id)
 
 
-class Kafka8220(GroupCoordinator):
+class Kafka8220(FlawedCoordinator):
     """A static member that is away when a rebalance ends is a member no longer."""
 
     rebalancer_class: ClassVar[type[GroupRebalancer]] = LeavesStaticBehind
 
 
-class Kafka8500(GroupCoordinator):
+class Kafka8500(FlawedCoordinator):
     """A static member that comes back during a rebalance is there twice, and both are assigned."""
 
     joins_class: ClassVar[type[Joins]] = ReplacesWhenStable
 
 
-class Kafka8715(GroupCoordinator):
+class Kafka8715(FlawedCoordinator):
     """A static member that comes back twice has the same member id: the older one is not fenced."""
 
     joins_class: ClassVar[type[Joins]] = NamesByTheGroupsTime
 
 
-class Kafka9801(GroupCoordinator):
+class Kafka9801(FlawedCoordinator):
     """A static member that comes back while assignments are awaited is assigned nothing."""
 
     joins_class: ClassVar[type[Joins]] = TakesNoPartInTheMiddle
 
 
-class Kafka10284(GroupCoordinator):
+class Kafka10284(FlawedCoordinator):
     """After a failover a static member that had come back is fenced by its own older id."""
 
     joins_class: ClassVar[type[Joins]] = StoresNoNewId
 
+    def lead(self, now_ms: int, groups: Mapping[str, StoredClassicGroup]) -> list[GroupEffect]:
+        """All is read: it coordinates; an occasion is each id that was told and is not there."""
+        told, self.counting.untold = self.counting.untold, {}
+        for (name, instance), member_id in told.items():
+            found = {m.group_instance_id: m.member_id for m in _stored_members(groups.get(name))}
+            if found.get(instance, member_id) != member_id:
+                self.counting.occasions += 1
+        return super().lead(now_ms, groups)
 
-class Kafka14009(GroupCoordinator):
+
+class Kafka14009(FlawedCoordinator):
     """A static member that comes back cannot change its rebalance timeout."""
 
     joins_class: ClassVar[type[Joins]] = KeepsTheRebalanceTimeout
+
+
+def _stored_members(group: StoredClassicGroup | None) -> tuple[StoredMember, ...]:
+    """The members of a group that may not be stored, or not have any."""
+    return () if group is None or group.metadata is None else group.metadata.members

@@ -29,6 +29,7 @@ from herdproof.pipeline.campaign.judged import BrokenPromise, JudgedRun
 from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.coordinator.joins import KNOWN_ID_FROM_VERSION
 from herdproof.protocols.group_protocol.effects import (
     StoredClassicGroup,
     StoredMember,
@@ -160,9 +161,11 @@ class GroupContractEyes(GroupEyes):
                 self.seen.amend("owner", where, owners[where])
 
     def named(self, member_id: str, member: str) -> None:
-        """A static member's id may be stored before anybody knows whose it is."""
+        """An id may be stored before anybody knows whose it is: a static or an old member's."""
         assert self.run is not None
-        if member_id not in self._instances:
+        version = self.run.config.join_version
+        is_old = version is not None and version < KNOWN_ID_FROM_VERSION
+        if not is_old and member_id not in self._instances:
             return
         for topic, count in self.run.kafka.topics.items():
             for where in ((topic, number) for number in range(count)):

@@ -69,6 +69,11 @@ class GroupRunConfig:
     zookeeper_timeout_ms: int = 3_000
     session_timeout_ms: int = 6_000
     rebalance_timeout_ms: int = 10_000
+    new_member_join_timeout_ms: int = 300_000
+    retention_check_ms: int = 600_000
+    """How often the coordinator looks for offsets that nobody needs any more."""
+    join_version: int | None = None
+    """The version in which members send JoinGroup, if not their own: 0 has no rebalance timeout."""
     commits_as_kafka: bool = False
     late: float = 0.03
     """Share of records on which an application is at work for longer, up to more than it may be."""
@@ -79,6 +84,8 @@ def draw_group_settings(config: GroupRunConfig, seed: int) -> GroupSettings:
     chance = Random(f"{seed}/settings")
     return GroupSettings(
         group_initial_rebalance_delay_ms=chance.choice((0, 300, 3_000)),
+        group_new_member_join_timeout_ms=config.new_member_join_timeout_ms,
+        offsets_retention_check_interval_ms=config.retention_check_ms,
         commits="as_kafka" if config.commits_as_kafka else "owner",
     )
 

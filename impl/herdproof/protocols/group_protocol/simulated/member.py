@@ -9,6 +9,7 @@ a record, and now and then is at work on one for longer than it may be.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Protocol, assert_never
@@ -29,6 +30,7 @@ from herdproof.protocols.group_protocol.client.core.consumer import GroupConsume
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import (
+    JoinGroupRequest,
     JoinGroupResponse,
     OffsetCommitRequest,
 )
@@ -167,6 +169,8 @@ class SimulatedGroupMember(Process):
 
     def _send(self, send: events.SendRequest) -> None:
         """Send a request, over a new connection if there is none."""
+        if isinstance(send.request, JoinGroupRequest):
+            send = replace(send, request=self._as_spoken(send.request))
         if send.node not in self._channels:
             self._connect(send.node)
         channel = self._channels[send.node]
@@ -181,6 +185,14 @@ class SimulatedGroupMember(Process):
                 for topic in send.request.topics for p in topic.partitions
             }  # fmt: skip
             self.here.eyes.commits(self.name, said)
+
+    def _as_spoken(self, request: JoinGroupRequest) -> JoinGroupRequest:
+        """A JoinGroup in the version that members speak here, if that is not their own."""
+        version = self.here.config.join_version
+        if version is None:
+            return request
+        timeout_ms = request.rebalance_timeout_ms if version else None
+        return replace(request, version=version, rebalance_timeout_ms=timeout_ms)
 
     def _connect(self, node: events.Node) -> None:
         self._last_channel += 1

@@ -354,6 +354,11 @@ class LocalBroker:
         check_api(api, self._apis())
         return [e for e in self.history if e.api == api and client in (None, e.client)]
 
+    @property
+    def occasions(self) -> int:
+        """How often its `bug` has made a difference so far: while it is 0, nothing is shown."""
+        return self._do(lambda: getattr(self._core, "occasions", 0))  # bugs are not imported here
+
     # ── What was delivered, and what comes of it ────────────────────────────────────────────
 
     def delivered(self, member: str, record: Any) -> None:
