@@ -3,19 +3,23 @@ A group of unmodified clients, a process each, and the records that tell who has
 
 Records are written in rounds, one to each partition. A round is heard when each of its records has
 come to somebody; whoever got it then has that partition. A group has settled when all its members,
-and nobody else, have some.
+and nobody else, have some. All that members tell is kept for whoever judges
+(`broker_judgement.py`).
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import re
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from herdproof.java import QUICK_START, find_java
 from herdproof.kafka.jars import TOOLS_VERSION, kafka_jars
@@ -42,6 +46,10 @@ JAVAS_ASSIGNORS = {
     for name, found in (("range", "Range"), ("cooperative-sticky", "CooperativeSticky"))
 } | {DEFAULT: {}}
 """The property that names them."""
+EVENT = '{"event"'
+"""How a line of `broker_member.py` begins, perhaps after what a life before was killed at."""
+JAVAS_LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(\S+)$")
+"""A record, as Java's console consumer prints it."""
 JAVA_PROPERTIES = {
     "heartbeat.interval.ms": "300",
     "auto.commit.interval.ms": "200",
@@ -65,7 +73,7 @@ class BrokerGroup:
         self, bootstrap: str, group: str, topic: str, partitions: int, assignor: str = "range",
         session_ms: int = SESSION_MS,
     ) -> None:  # fmt: skip
-        self._bootstrap, self._group, self._topic = bootstrap, group, topic
+        self._bootstrap, self.name, self.topic = bootstrap, group, topic
         self._assignor, self._session_ms = assignor, session_ms
         self._partitions = partitions
         self._topics = Topics(bootstrap, 30.0)
@@ -73,29 +81,44 @@ class BrokerGroup:
         self._read: dict[str, int] = {}
         """Bytes of each member's output that were looked at."""
         self._rounds = 0
+        self._lives: Counter[str] = Counter()
+        """How often each member was started."""
+        self.told: list[dict[str, Any]] = []
+        """The lines of Python's members (`broker_member.py`), each life's in its order."""
+        self.printed: dict[str, list[tuple[int, int]]] = {}
+        """By each life of Java's, the partitions and offsets of its records, in its order."""
+        self.stems: dict[str, str] = {}
+        """By each life, how its member ids begin: its instance id, or its client id."""
         self.delivered: dict[str, set[str]] = {}
         """Who got each record's value, which begins with its round and partition."""
 
     def start(self, name: str, kind: str, instance: str | None = None) -> None:
         """Let a member join; under this `group.instance.id`, if it is to be a static one."""
+        self._look()  # what its life before has printed
         self._read.setdefault(name, 0)
-        self._servers.launch(
-            name, self._java(instance) if kind == JAVA else self._python(kind, instance)
-        )
+        self._lives[name] += 1
+        self.stems[self._life(name)] = instance or self._life(name)
+        begin = self._java if kind == JAVA else partial(self._python, kind)
+        self._servers.launch(name, begin(self._life(name), instance))
 
-    def _python(self, kind: str, instance: str | None) -> list[str]:
+    def _life(self, name: str) -> str:
+        """The client id of its present life."""
+        return f"{name}.{self._lives[name]}"
+
+    def _python(self, kind: str, life: str, instance: str | None) -> list[str]:
         """A client of Python's, in a process."""
         return [
             *(sys.executable, str(HERE / "broker_member.py"), kind),
-            *(self._bootstrap, self._group, self._topic, "--assignor", self._assignor),
-            *("--session-ms", str(self._session_ms)),
+            *(self._bootstrap, self.name, self.topic, "--assignor", self._assignor),
+            *("--session-ms", str(self._session_ms), "--client", life),
             *(("--instance", instance) if instance else ()),
         ]
 
-    def _java(self, instance: str | None) -> list[str]:
+    def _java(self, life: str, instance: str | None) -> list[str]:
         """Java's console consumer."""
         properties = {
             **JAVA_PROPERTIES,
+            "client.id": life,
             "session.timeout.ms": str(self._session_ms),
             **JAVAS_ASSIGNORS[self._assignor],
             **({"group.instance.id": instance} if instance else {}),
@@ -103,9 +126,9 @@ class BrokerGroup:
         told = [f"--consumer-property={key}={value}" for key, value in properties.items()]
         return [
             *java_with_tools(),
-            *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", self._topic),
-            *("--bootstrap-server", self._bootstrap, "--group", self._group, *told),
-            *("--property", "print.partition=true"),
+            *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", self.topic),
+            *("--bootstrap-server", self._bootstrap, "--group", self.name, *told),
+            *("--property", "print.partition=true", "--property", "print.offset=true"),
         ]
 
     def kill(self, name: str) -> None:
@@ -156,7 +179,7 @@ class BrokerGroup:
         self._rounds += 1
         values = [f"{self._rounds}-{number}" for number in range(self._partitions)]
         self._topics.produce(
-            self._topic,
+            self.topic,
             [TopicRecord(value.encode(), partition=n) for n, value in enumerate(values)],
         )
         deadline = time.monotonic() + ROUND_S
@@ -180,11 +203,22 @@ class BrokerGroup:
             whole = data[: data.rfind(b"\n") + 1]
             self._read[name] = at + len(whole)
             for line in whole.decode(errors="replace").splitlines():
-                partition, _, value = (
-                    line.removeprefix("Partition:").replace("\t", " ").partition(" ")
-                )
-                if partition.isdecimal() and value.partition("-")[2] == partition:
-                    self.delivered.setdefault(value, set()).add(name)
+                self._hear(name, line)
+
+    def _hear(self, name: str, line: str) -> None:
+        """Take a line that a member has printed; what is no record, nor told of any, is logs."""
+        if (found := JAVAS_LINE.search(line)) is not None:
+            partition, offset, value = int(found[1]), int(found[2]), found[3]
+            self.printed.setdefault(self._life(name), []).append((partition, offset))
+        elif line.endswith("}") and (begins := line.rfind(EVENT)) >= 0:
+            told = json.loads(line[begins:])
+            self.told.append(told)
+            if "value" not in told:
+                return
+            value = told["value"]
+        else:
+            return
+        self.delivered.setdefault(value, set()).add(name)
 
     def _log(self, name: str) -> Path:
         return self._servers.home(name) / "server.log"
@@ -206,4 +240,5 @@ class BrokerGroup:
             if self._servers.alive(name) and error is None:
                 self._servers.resume(name)
                 self._servers.kill(name)
+        self._look()  # for whoever judges
         self._servers.close()

@@ -200,11 +200,21 @@ def judge_points(points: Iterable[tuple[float, int, int]]) -> None:
         assert_kept(seen, f"ZooKeeper shows epoch {epoch}, generation {generation} at {at:.3f}")
 
 
-def judge_tenures(all_tenures: Iterable[Tenure], committed: Shown = MappingProxyType({})) -> int:
-    """The contract holds of each place's tenures; how many times one changed hands."""
-    hands = 0
+def judge_tenures(
+    all_tenures: Iterable[Tenure], committed: Shown = MappingProxyType({}),
+    beside: Iterable[Seen] = (),
+) -> int:  # fmt: skip
+    """
+    The contract holds of each place's tenures; how many times one changed hands.
+
+    Records `beside` them were got by who had no tenure any more, or nobody knows in which.
+    """
+    hands, others = 0, defaultdict(list)
+    for record in beside:
+        others[record.place].append(record)
     for place, of_one in by_place(all_tenures).items():
         steps = [*_shown(place, committed.get(place, ())), *(s for t in of_one for s in _steps(t))]
+        steps += [(r.at, 0, partial(PlaceFields.gets_beside, record=r)) for r in others[place]]
         fields = PlaceFields(place)
         for _, _, step in sorted(steps, key=itemgetter(0, 1)):
             step(fields)
@@ -262,14 +272,22 @@ class PlaceFields:
 
     def gets(self, record: Seen) -> None:
         """A record is delivered."""
+        self._finishes(record)
+        self._is_of(record)
+        self.seen.set("position", (record.consumer, self.place), record.offset + 1)
+        self._kept(f"{record.consumer} gets {record.offset}")
+
+    def gets_beside(self, record: Seen) -> None:
+        """A record is delivered to somebody who does not have the place."""
+        self._finishes(record)
+        self._kept(f"{record.consumer} gets {record.offset} beside")
+
+    def _finishes(self, record: Seen) -> None:
         finished = self.seen.get("finished", self.place)
         self._delivered.add(record.offset)
         while finished in self._delivered:
             finished += 1
-        self._is_of(record)
         self.seen.set("finished", self.place, finished)
-        self.seen.set("position", (record.consumer, self.place), record.offset + 1)
-        self._kept(f"{record.consumer} gets {record.offset}")
 
     def _is_of(self, record: Seen) -> None:
         """In this generation, its consumer is the owner."""

@@ -15,6 +15,7 @@ import pytest
 from herdproof.errors import HerdError
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.jars import kafka_jars
+from herdproof.kafka.kraft import EmbeddedKRaft
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.docker.engine import DockerUnavailableError
@@ -91,6 +92,13 @@ def zookeeper() -> Iterator[EmbeddedZooKeeper]:
 def kafka(zookeeper: EmbeddedZooKeeper) -> Iterator[EmbeddedKafka]:
     """One real broker beside that server, for all tests that do not need to break it."""
     with EmbeddedKafka(zookeeper.hosts) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def kraft() -> Iterator[EmbeddedKRaft]:
+    """One real Kafka 4 broker, without a ZooKeeper, for all tests that do not need to break it."""
+    with EmbeddedKRaft() as broker:
         yield broker
 
 

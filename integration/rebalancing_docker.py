@@ -39,6 +39,7 @@ class RebalancingContainers(RebalancingHerd):
         inside = {
             "bootstrap_servers": self._services.kafka.bootstrap_inside,
             "zookeeper": self._services.zookeeper.hosts_inside, "kafka": KAFKA,
+            "trace": None,
         }  # fmt: skip
         program = PROGRAM.read_text(encoding="utf-8")
         container = DockerContainer(

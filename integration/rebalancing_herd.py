@@ -93,6 +93,7 @@ class RebalancingHerd:
                 "bootstrap_servers": self.bootstrap, "zookeeper": zookeeper or self.zookeeper,
                 "session_timeout_s": SESSION_S, "rebalance_backoff_s": BACKOFF_S,
                 "auto_commit_interval_s": 0.5, "flaws": self.flaws,
+                "trace": str(self.folder / f"{name}.ndjson"), "run": self.group,
             }  # fmt: skip
             self._ours[name] = self.folder / f"{name}.log"
             self.launch(name, told, self._ours[name])
@@ -163,6 +164,15 @@ class RebalancingHerd:
             for above in parents(path):
                 self.onlooker.perform(Create(above))
             self.onlooker.perform(Create(path, b"0"))
+
+    @property
+    def traces(self) -> list[Path]:
+        """Those of ours."""
+        return [self.folder / f"{name}.ndjson" for name in self._ours]
+
+    def traced(self, name: str) -> int:
+        """The bytes of one's trace so far."""
+        return (self.folder / f"{name}.ndjson").stat().st_size
 
     # ── What is seen ────────────────────────────────────────────────────────────────────────
 

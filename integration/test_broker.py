@@ -28,6 +28,7 @@ from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import PortInUse, free_ports, refuse_a_port_in_use
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.broker_group import DEFAULT, JAVA, PYTHON, BrokerGroup
+from integration.broker_judgement import judge_group
 from integration.broker_member import SESSION_MS
 from integration.commands import Command
 from properties.protocols.group_protocol.testing.wired import WiredClient
@@ -54,12 +55,19 @@ def broker(folder: Path, *arguments: str) -> Iterator[str]:
         assert "Traceback" not in running.complaints
 
 
+def traced(trace: Path) -> tuple[str, ...]:
+    """What tells a broker to write its trace, as all of a test do, of one run."""
+    return "--trace", str(trace), "--run", "monday"
+
+
 @dataclass(frozen=True)
 class Ground:
     """A broker, and a topic that nobody else uses."""
 
     bootstrap: str
     topic: str
+    trace: Path
+    """The broker's."""
 
     def group(self, name: str, session_ms: int = SESSION_MS) -> BrokerGroup:
         """A group of clients that read the topic."""
@@ -67,25 +75,28 @@ class Ground:
 
 
 PLANES = ("by itself", "in front of Kafka")
+AT_LENGTH = [*PLANES, pytest.param("in front of Kafka 4", marks=pytest.mark.long)]
 
 
 @contextmanager
-def ground_of(request: pytest.FixtureRequest, folder: Path, *told: str) -> Iterator[Ground]:
-    """A broker of the plane that is the fixture's parameter, with a topic."""
+def ground_of(request: pytest.FixtureRequest, folder: Path) -> Iterator[Ground]:
+    """A broker, traced, of the plane that is the fixture's parameter, with a topic."""
     topic = f"orders-{uuid.uuid4()}"
     if request.param == PLANES[0]:
         plane = ("--topic", f"{topic}:{PARTITIONS}")
     else:
-        kafka: EmbeddedKafka = request.getfixturevalue("kafka")
+        asked = "kafka" if request.param == PLANES[1] else "kraft"
+        kafka: EmbeddedKafka = request.getfixturevalue(asked)
         kafka.create_topic(topic, PARTITIONS)
         plane = ("--in-front-of", kafka.bootstrap)
-    with broker(folder, *plane, *told) as address:
-        yield Ground(address, topic)
+    trace = folder / "broker.ndjson"
+    with broker(folder, *plane, *traced(trace)) as address:
+        yield Ground(address, topic, trace)
 
 
-@pytest.fixture(params=PLANES)
+@pytest.fixture(params=AT_LENGTH)
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
-    """A broker of either plane, with a topic."""
+    """A broker of either plane, with a topic; a long one in front of either Kafka."""
     with ground_of(request, tmp_path) as made:
         yield made
 
@@ -113,6 +124,7 @@ def test_unmodified_clients_share_partitions_as_one_group(ground: Ground) -> Non
         group.settle(*ALL)
 
         assert group.lost() == []
+    judge_group(group, ground.trace)
 
 
 @pytest.mark.long
@@ -130,6 +142,7 @@ def test_a_rolling_restart_loses_nothing(ground: Ground) -> None:
             group.settle(*ALL)
 
         assert group.lost() == []
+    judge_group(group, ground.trace)
 
 
 @pytest.mark.long
@@ -148,6 +161,7 @@ def test_each_kind_of_client_can_lead(ground: Ground, leader: str) -> None:
         group.settle(*(kind for kind in ALL if kind != leader))
 
         assert group.lost() == []
+    judge_group(group, ground.trace)
 
 
 @pytest.mark.timeout(240)
@@ -165,9 +179,14 @@ def test_groups_outlive_the_broker_that_coordinates_them(
     with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack:
         ports = {number: two_ports_in_a_row() for number in (1, 2)}
 
+        traces: list[Path] = []
+
         def start(number: int) -> Command:
             folder = tmp_path / f"{number}"
-            began = standing(folder, kafka, zookeeper.hosts, number, ports[number])
+            traces.append(tmp_path / f"{number}-{len(traces)}.ndjson")
+            began = standing(
+                folder, kafka, zookeeper.hosts, number, ports[number], *traced(traces[-1])
+            )
             stack.enter_context(began).await_lines(1)
             return began
 
@@ -186,6 +205,7 @@ def test_groups_outlive_the_broker_that_coordinates_them(
 
             assert group.lost() == []
             assert all(after[number] >= offset > 0 for number, offset in committed.items())
+    assert judge_group(group, *traces)["found", ""] >= 1
 
 
 def two_ports_in_a_row() -> int:

@@ -22,10 +22,10 @@ from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Create, Delete
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.broker_group import JAVA, PYTHON, BrokerGroup
+from integration.broker_judgement import judge_group
 from integration.clients import connected, new_root
-from integration.test_broker import PARTITIONS, offsets, standing, two_ports_in_a_row
+from integration.test_broker import PARTITIONS, offsets, standing, traced, two_ports_in_a_row
 from integration.test_broker_scenarios import LONG_MS, SESSION_MS, await_that_leads
-from integration.test_broker_traces import conforms
 from integration.zookeeper_log import Transaction, transactions
 
 GROUP = "cut-off"
@@ -56,10 +56,9 @@ class Pair:
     def start(self, session_ms: int) -> None:
         """Start both; the first coordinates."""
         for number, hosts in enumerate((self.proxy.hosts, self.zookeeper.hosts)):
-            told = ("--trace", str(self.traces[number]), "--run", "monday")
             began = standing(
                 self.folder / f"{number}", self.kafka, hosts + self._root, number + 1,
-                self._ports[number], *told, session_ms=session_ms,
+                self._ports[number], *traced(self.traces[number]), session_ms=session_ms,
             )  # fmt: skip
             self.stack.enter_context(began).await_lines(1)
             if number == 0:
@@ -143,6 +142,6 @@ def test_a_coordinator_that_is_cut_off_stores_nothing_and_nothing_is_lost(
     assert not any(map(pair.is_of_groups, came_late))
     assert any(each.is_refused for each in came_late) == (ends == "epoch")
     pair.stack.close()
-    seen = conforms(*pair.traces)
+    seen = judge_group(group, *pair.traces)
     assert seen["step_down", ""] == 1
     assert seen["found", ""] == 1

@@ -7,7 +7,8 @@ import base64
 import json
 import uuid
 from collections import defaultdict
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from typer.testing import CliRunner, Result
 from herdproof.cli import app
 from herdproof.consuming.consumer_protocol import read_assignment
 from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.kafka.jars import KRAFT_VERSION, VERSION
+from herdproof.kafka.kraft import EmbeddedKRaft
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.broker_group import PYTHON, BrokerGroup
 from integration.test_broker import PARTITIONS, broker
@@ -26,25 +29,51 @@ from properties.broker.observed_group import TOPIC, WireMember, two_of_which_one
 from properties.broker.served import WireClient
 
 
+@contextmanager
+def kafka_of(
+    version: str, zookeeper: EmbeddedZooKeeper, **settings: str
+) -> Iterator[EmbeddedKafka]:
+    """A Kafka of this version with settings of its own."""
+    told = {name.replace("_", "."): value for name, value in settings.items()}
+    with (
+        EmbeddedKRaft(settings=told)
+        if version == KRAFT_VERSION
+        else EmbeddedKafka(f"{zookeeper.hosts}/observed", settings=told)
+    ) as kafka:
+        yield kafka
+
+
+KAFKAS = (VERSION, KRAFT_VERSION)
+
+
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("version", KAFKAS)
 def test_a_group_of_kafkas_own_is_seen_as_it_is(
-    zookeeper: EmbeddedZooKeeper, tmp_path: Path
+    zookeeper: EmbeddedZooKeeper, tmp_path: Path, version: str
 ) -> None:
-    """Unmodified clients, one killed: what Kafka told each of them fits together."""
+    """Unmodified clients, one killed, one paused beyond its session: what they are told fits."""
     topic, file = f"orders-{uuid.uuid4()}", tmp_path / "seen.jsonl"
-    short = {"group.min.session.timeout.ms": "500"}
     with ExitStack() as stack:
-        kafka = stack.enter_context(EmbeddedKafka(f"{zookeeper.hosts}/observed", settings=short))
+        kafka = stack.enter_context(
+            kafka_of(version, zookeeper, group_min_session_timeout_ms="500")
+        )
         kafka.create_topic(topic, PARTITIONS)
         arguments = ("--in-front-of", kafka.bootstrap, "--observe", str(file))
         address = stack.enter_context(broker(tmp_path, *arguments))
         group = stack.enter_context(BrokerGroup(address, "observed", topic, PARTITIONS))
+        killed, paused = PYTHON[:2]
         for kind in PYTHON:
             group.start(kind, kind)
         group.settle(*PYTHON)
-        group.kill(PYTHON[0])
+        group.kill(killed)
         group.settle(*PYTHON[1:])
+        group.pause(paused)
+        group.start("another", killed)
+        group.settle("another", *PYTHON[2:])
+        group.resume(paused)
+        group.settle("another", *PYTHON[1:])
+        assert group.lost() == []
 
     seen = [json.loads(line)["arguments"] for line in file.read_text().splitlines()[1:]]
     assert {each["api"] for each in seen} >= {"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"}
@@ -58,14 +87,16 @@ def test_a_group_of_kafkas_own_is_seen_as_it_is(
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("version", KAFKAS)
 def test_kafka_takes_a_commit_of_what_another_member_owns(
-    zookeeper: EmbeddedZooKeeper, tmp_path: Path
+    zookeeper: EmbeddedZooKeeper, tmp_path: Path, version: str
 ) -> None:
     """Only member and generation are looked at there (PR 9656); the audit tells it from outside."""
     file = tmp_path / "seen.ndjson"
-    short = {"group.initial.rebalance.delay.ms": "0"}
     with ExitStack() as stack:
-        kafka = stack.enter_context(EmbeddedKafka(f"{zookeeper.hosts}/stolen", settings=short))
+        kafka = stack.enter_context(
+            kafka_of(version, zookeeper, group_initial_rebalance_delay_ms="0")
+        )
         kafka.create_topic(TOPIC, 4)
         arguments = ("--in-front-of", kafka.bootstrap, "--observe", str(file))
         address = stack.enter_context(broker(tmp_path, *arguments))

@@ -34,8 +34,10 @@ from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Delete
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.broker_group import JAVA, OURS, PYTHON, BrokerGroup, java_with_tools
+from integration.broker_judgement import judge_group
 from integration.clients import connected, eventually, new_root
 from integration.commands import Command
+from integration.test_broker import traced
 from properties.protocols.group_protocol.testing.wired import WiredClient
 
 PARTITIONS = 8
@@ -74,8 +76,9 @@ def test_cooperative_clients_keep_what_is_theirs(tmp_path: Path) -> None:
 
     One is killed, and what it had is given to the others, who keep the rest.
     """
+    trace = tmp_path / "broker.ndjson"
     with (
-        started(tmp_path, "--topic", f"orders:{PARTITIONS}") as broker,
+        started(tmp_path, "--topic", f"orders:{PARTITIONS}", *traced(trace)) as broker,
         BrokerGroup(
             address(broker), "cooperative", "orders", PARTITIONS, "cooperative-sticky"
         ) as group,
@@ -93,6 +96,7 @@ def test_cooperative_clients_keep_what_is_theirs(tmp_path: Path) -> None:
 
         assert all(after[n] == owner for n, owner in owners.items() if owner != killed)
         assert group.lost() == []
+    judge_group(group, trace)
 
 
 # ── Kafka's own administrator ───────────────────────────────────────────────────────────────

@@ -17,8 +17,8 @@ import pytest
 from herdproof.conformance.traces.line import TraceLine, read_files
 from herdproof.protocols.implementation import implementation
 from integration.broker_group import JAVA, PYTHON, BrokerGroup
-from integration.test_broker import PLANES, Ground, ground_of
-from integration.test_broker_traces import conforms
+from integration.broker_judgement import judge_group
+from integration.test_broker import AT_LENGTH, Ground, ground_of
 
 KINDS = [PYTHON, pytest.param((*PYTHON, JAVA), marks=pytest.mark.long)]
 NEVER_FENCED = "aiokafka"
@@ -27,24 +27,16 @@ LONG_MS = 60_000
 """A session that outlasts any restart."""
 
 
-@pytest.fixture
-def trace(tmp_path: Path) -> Path:
-    """Where the coordinator's lines go."""
-    return tmp_path / "broker.ndjson"
-
-
-@pytest.fixture(params=PLANES)
-def ground(request: pytest.FixtureRequest, tmp_path: Path, trace: Path) -> Iterator[Ground]:
+@pytest.fixture(params=AT_LENGTH)
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     """A broker of either plane, traced, with a topic."""
-    with ground_of(request, tmp_path, "--trace", str(trace), "--run", "monday") as made:
+    with ground_of(request, tmp_path) as made:
         yield made
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kinds", KINDS)
-def test_who_comes_back_in_time_has_what_it_had(
-    ground: Ground, trace: Path, kinds: Sequence[str]
-) -> None:
+def test_who_comes_back_in_time_has_what_it_had(ground: Ground, kinds: Sequence[str]) -> None:
     """
     Each restarts, by closing or by `kill -9`; then others take their places, and they are fenced.
 
@@ -69,10 +61,11 @@ def test_who_comes_back_in_time_has_what_it_had(
             assert "fenced" in (said := group.await_end(kind)).lower(), said
         assert group.lost() == []
 
-    seen = conforms(trace)
+    seen = judge_group(group, ground.trace)
+
     assert seen["replace_member", ""] >= len(kinds) + len(fenced)
     assert not seen["expire", ""]
-    assert "complete_join" not in since("replace_member", trace)
+    assert "complete_join" not in since("replace_member", ground.trace)
 
 
 def steady(group: BrokerGroup, *names: str) -> dict[int, str]:
@@ -97,7 +90,7 @@ def since(action: str, trace: Path) -> set[str]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kinds", KINDS)
 def test_who_stays_away_for_longer_is_a_member_no_longer(
-    ground: Ground, trace: Path, kinds: Sequence[str]
+    ground: Ground, kinds: Sequence[str]
 ) -> None:
     """One is closed and one is killed: both are waited for, and then given up. They come back."""
     with ground.group("static") as group:
@@ -113,6 +106,7 @@ def test_who_stays_away_for_longer_is_a_member_no_longer(
         group.settle(*kinds)
         assert group.lost() == []
 
-    seen = conforms(trace)
+    seen = judge_group(group, ground.trace)
+
     assert seen["expire", ""] >= 2
     assert not any(action == "handle_leave_group" for action, _ in seen)

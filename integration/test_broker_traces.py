@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from herdproof import Consumer
-from herdproof.conformance.traces.line import read_files
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
-from herdproof.protocols.implementation import implementation
+from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
-from herdspec.check.conformance.conform import Verdict
 from integration.broker_group import PYTHON, BrokerGroup
+from integration.broker_judgement import HOLD, judge_group
 from integration.clients import eventually
-from integration.test_broker import PARTITIONS, broker
+from integration.test_broker import PARTITIONS, broker, traced
+from integration.trace_judgement import conforms, judge_traces
 
 TOPIC = "orders"
-
-
-def conforms(*traces: Path) -> Counter[tuple[str, str]]:
-    """The traces conform; how often each action had each outcome."""
-    code = implementation("group_protocol")
-    outcome = code.conform(traces, 0, lambda *_: None, invariants=True)
-    assert outcome.verdict is Verdict.CONFORMS, (str(outcome.mismatch)[:2000], outcome.reason)
-    assert outcome.matched == outcome.lines
-    lines = read_files(traces, code.table.formats)
-    return Counter((line.action, line.arguments.get("outcome", "")) for line in lines)
 
 
 @pytest.mark.timeout(180)
 def test_what_the_coordinator_of_real_clients_does_the_spec_allows(tmp_path: Path) -> None:
     """Members join, commit, leave, are killed, are paused for longer than their session."""
     trace = tmp_path / "broker.ndjson"
-    told = ("--topic", f"{TOPIC}:{PARTITIONS}", "--trace", str(trace), "--run", "monday")
+    told = ("--topic", f"{TOPIC}:{PARTITIONS}", *traced(trace))
     with (
         broker(tmp_path, *told) as bootstrap,
         BrokerGroup(bootstrap, "mixed", TOPIC, PARTITIONS) as group,
@@ -53,7 +42,8 @@ def test_what_the_coordinator_of_real_clients_does_the_spec_allows(tmp_path: Pat
         group.settle("another", *PYTHON[1:])
         group.leave("another")
         group.settle(*PYTHON[1:])
-    seen = conforms(trace)
+        assert group.lost() == []
+    seen = judge_group(group, trace)
 
     assert seen["expire", ""] >= 2
     assert seen["handle_leave_group", "NONE"] >= 1
@@ -76,7 +66,7 @@ def test_a_trace_may_begin_where_a_group_has_members(tmp_path: Path) -> None:
                 group.start(kind, kind)
                 group.settle(kind)
                 group.kill(kind)
-            seen = conforms(trace)
+            seen = judge_traces(GROUP_PROTOCOL, [trace], hold=HOLD)
 
             assert seen["found", ""] == number
             assert seen["complete_join", ""] > 0
@@ -122,11 +112,11 @@ def has_its_part(consumer: Consumer) -> bool:
 def test_our_clients_and_their_coordinator_do_what_the_spec_allows(tmp_path: Path) -> None:
     """The lines of all together: what a client heard, its coordinator has told."""
     trace = tmp_path / "broker.ndjson"
-    told = ("--topic", f"{TOPIC}:{PARTITIONS}", "--trace", str(trace), "--run", "monday")
+    told = ("--topic", f"{TOPIC}:{PARTITIONS}", *traced(trace))
     with broker(tmp_path, *told) as bootstrap:
         files = shared(bootstrap, tmp_path)
 
-    seen = conforms(trace, *files)
+    seen = judge_traces(GROUP_PROTOCOL, [trace, *files], hold=HOLD)
 
     assert seen["on_join_leader", ""] >= 1
     assert seen["on_join_complete", ""] >= 3
@@ -140,7 +130,7 @@ def test_our_clients_of_a_real_kafka_do_what_the_spec_allows(
     """Theirs alone: what Kafka 3.9.1 told them is supposed."""
     kafka.create_topic(TOPIC, PARTITIONS)
 
-    seen = conforms(*shared(kafka.bootstrap, tmp_path))
+    seen = conforms(GROUP_PROTOCOL, *shared(kafka.bootstrap, tmp_path))
 
     assert seen["on_join_complete", ""] >= 3
     assert seen["consume", ""] >= 1

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -30,6 +31,7 @@ from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Children, Create, Data, Get, Names
 from integration.clients import eventually
 from integration.old_consumers import OldConsumers, plans
+from integration.trace_judgement import audited, violated
 
 pytestmark = pytest.mark.real
 
@@ -126,7 +128,8 @@ def test_every_member_plans_as_0_8_2_2_does() -> None:
 class MixedGroup:
     """A group of both kinds on one topic, whose values say where they belong."""
 
-    def __init__(self, kafka: EmbeddedKafka, zookeeper: str, look: Client) -> None:
+    def __init__(self, kafka: EmbeddedKafka, zookeeper: str, look: Client, trace: Path) -> None:
+        self.trace = trace
         self.kafka, self.zookeeper, self.look = kafka, zookeeper, look
         self.name = f"mixed-{next(_names)}"
         self.topic = f"{self.name}-topic"
@@ -139,6 +142,7 @@ class MixedGroup:
             self.name, protocol="self_rebalancing", zookeeper=self.zookeeper,
             bootstrap_servers=self.kafka.bootstrap, auto_offset_reset="smallest",
             session_timeout_s=4, rebalance_backoff_s=0.3, auto_commit_interval_s=0.5,
+            trace=self.trace, run="monday",
         )  # fmt: skip
         consumer.subscribe(self.topic)
         return consumer
@@ -180,14 +184,20 @@ def drain(consumer: Consumer, into: list[str]) -> bool:
 
 
 @pytest.fixture
-def mixed(kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, look: Client) -> MixedGroup:
+def mixed(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, look: Client, tmp_path: Path
+) -> MixedGroup:
     """A group with a topic of its own."""
-    return MixedGroup(kafka, zookeeper.hosts, look)
+    return MixedGroup(kafka, zookeeper.hosts, look, tmp_path / "ours.ndjson")
 
 
 @pytest.mark.timeout(240)
-def test_one_group_of_theirs_and_ours(mixed: MixedGroup) -> None:
-    """They share, take over from each other in both directions, and nothing is lost."""
+def test_one_group_of_theirs_and_ours(mixed: MixedGroup, tmp_path: Path) -> None:
+    """
+    They share, take over from each other in both directions, and nothing is lost.
+
+    Theirs write no trace: of ours, which has told of what it did, nothing is violated.
+    """
     got: list[str] = []
     with OldConsumers(mixed.zookeeper, mixed.name, mixed.topic) as theirs, mixed.ours() as own:
         theirs.start("old1")
@@ -224,6 +234,9 @@ def test_one_group_of_theirs_and_ours(mixed: MixedGroup) -> None:
         last = {f"{p}/{n}" for p in range(6) for n in range(30, 35)}
         eventually(lambda: last <= set(theirs.values("old3")))
         assert set(theirs.values("old3")) == last, "it goes on where ours have stopped"
+    summary = audited(tmp_path / "tables", mixed.trace)
+    assert not violated(summary)
+    assert "holds" in summary.verdicts["only_the_latest_claim_stores"]
 
 
 @pytest.mark.timeout(240)

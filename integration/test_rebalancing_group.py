@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.protocols.implementation import implementation
+from herdproof.protocols.self_rebalancing.tracing import SELF_REBALANCING
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.proxy import FaultProxy
+from herdspec.check.conformance.conform import Verdict
 from herdspec.protocols.self_rebalancing.plan import drafted
 from integration.rebalancing_herd import RebalancingHerd
 from integration.rebalancing_judgement import judge
+from integration.trace_judgement import audited, judge_traces, violated
 
 pytestmark = pytest.mark.real
 
@@ -22,6 +26,11 @@ _names = count(1)
 
 
 Herds = Callable[..., RebalancingHerd]
+HOLD = 3
+"""So many sentences hold at least, of any trace of ours."""
+WENT_BACK = "committed_offsets_never_go_back"
+WHERE_OFFSETS_WENT_BACK = frozenset({WENT_BACK, "who_begins_does_so_at_the_stored_offset"})
+"""What ours seem to violate, where one of theirs has stored less than was: they go on there."""
 DRAFTED = sorted(drafted().switches)
 
 
@@ -67,13 +76,15 @@ def test_ours_alone_keep_the_contract(
 
     report(f"ours alone: {found}")
     assert found.is_clean, str(found)
+    judge_traces(SELF_REBALANCING, group.traces, hold=HOLD)
     assert found.hands > 6
 
 
 @pytest.mark.timeout(300)
 def test_the_draft_alone_is_caught(
-    herd: Herds, zookeeper: EmbeddedZooKeeper, proxy: FaultProxy, report: Callable[[str], None]
-) -> None:
+    herd: Herds, zookeeper: EmbeddedZooKeeper, proxy: FaultProxy, tmp_path: Path,
+    report: Callable[[str], None],
+) -> None:  # fmt: skip
     """Consumers with the draft's habits: one that is cut off consumes what another one has."""
     with herd(*DRAFTED) as group:
         group.add_topic("", 6)
@@ -84,18 +95,26 @@ def test_the_draft_alone_is_caught(
         proxy.freeze()
         group.await_flow("a")
         group.await_a_record_of("b")  # what `a` has had from before that
+        told = group.traced("b")
         proxy.thaw()
+        group.eventually(lambda: group.traced("b") > told)  # until when it has consumed
         group.await_all_delivered()
         group.end()
         found = judge(group.evidence(zookeeper.directory))
 
     report(f"the draft alone: {found}")
     assert {"exclusive", "who_consumes_owns"} <= {finding.promise for finding in found.owed}
+    summary = audited(tmp_path / "tables", *group.traces)
+    assert {"exclusive", "who_consumes_owns"} <= {each.property for each in summary.told}
+    outcome = implementation(SELF_REBALANCING).conform(
+        group.traces, 0, lambda *_: None, invariants=True
+    )
+    assert outcome.verdict is Verdict.DIFFERS
 
 
 @pytest.mark.timeout(300)
 def test_theirs_and_ours_in_one_group(
-    herd: Herds, zookeeper: EmbeddedZooKeeper, report: Callable[[str], None]
+    herd: Herds, zookeeper: EmbeddedZooKeeper, tmp_path: Path, report: Callable[[str], None]
 ) -> None:
     """Two of Kafka 0.8.2.2's and two of ours: what breaks is what one of theirs did."""
     with herd(is_mixed=True) as group:
@@ -117,6 +136,9 @@ def test_theirs_and_ours_in_one_group(
 
     report(f"theirs and ours: {found}")
     assert found.owes_nothing, str(found)
+    summary = audited(tmp_path / "tables", *group.traces)
+    excused = WHERE_OFFSETS_WENT_BACK if WENT_BACK in found.theirs else frozenset[str]()
+    assert {each.property for each in summary.told} <= excused, violated(summary)
     assert found.hands > 6
 
 
@@ -243,3 +265,5 @@ def test_every_disturbance(
     report("; ".join(f"{what}: {seconds:.1f} s" for what, seconds in ground.waits))
     assert found.owes_nothing, str(found)
     assert theirs or found.is_clean, str(found)
+    if not theirs:
+        judge_traces(SELF_REBALANCING, ground.herd.traces, hold=HOLD)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +14,14 @@ import pytest
 from herdproof import Consumer
 from herdproof.consumer import CommitFailed, RebalanceListener
 from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.protocols.self_rebalancing.tracing import SELF_REBALANCING
 from herdproof.record import Record, TopicPartition
 from herdproof.zookeeper.client import Client
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Children, Data, Get, Names
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.clients import eventually
+from integration.trace_judgement import judge_traces
 
 pytestmark = pytest.mark.real
 
@@ -26,9 +29,13 @@ _names = count(1)
 
 
 class Members:
-    """The consumers that a test makes; they are closed after it."""
+    """The consumers that a test makes, each of which is traced; they are closed after it."""
 
-    def __init__(self, kafka: EmbeddedKafka, zookeeper: str, stack: ExitStack) -> None:
+    def __init__(
+        self, kafka: EmbeddedKafka, zookeeper: str, stack: ExitStack, folder: Path
+    ) -> None:
+        self._folder = folder
+        self.traces: list[Path] = []
         self._kafka = kafka
         self._zookeeper = zookeeper
         self._stack = stack
@@ -39,19 +46,23 @@ class Members:
             "auto_offset_reset": "smallest", "zookeeper": self._zookeeper, "session_timeout_s": 4,
             "rebalance_backoff_s": 0.2, **more,
         }  # fmt: skip
+        self.traces.append(self._folder / f"{len(self.traces)}.ndjson")
         consumer = Consumer(
-            group, protocol="self_rebalancing", bootstrap_servers=self._kafka.bootstrap, **arguments
-        )
+            group, protocol="self_rebalancing", bootstrap_servers=self._kafka.bootstrap,
+            trace=self.traces[-1], run="monday", **arguments,
+        )  # fmt: skip
         self._stack.enter_context(consumer)
         consumer.subscribe(topics)
         return consumer
 
 
 @pytest.fixture
-def member(kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper) -> Iterator[Members]:
-    """Makes consumers."""
+def member(kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Members]:
+    """Makes consumers; when they have closed, what they have done conforms, and keeps all."""
     with ExitStack() as stack:
-        yield Members(kafka, zookeeper.hosts, stack)
+        made = Members(kafka, zookeeper.hosts, stack, tmp_path)
+        yield made
+    judge_traces(SELF_REBALANCING, made.traces, hold=5)
 
 
 @pytest.fixture

@@ -343,12 +343,50 @@ def test_a_refusal_that_is_not_modelled_is_passed_over(
     assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
 
 
-def test_an_offset_of_nobodys_partition_is_taken_by_the_core_alone() -> None:
-    """The spec takes an owner's: this is where they differ."""
+def test_an_offset_of_nobodys_partition_is_taken() -> None:
+    """It is anybody's, if nobody has ever been assigned it."""
     alone = TracedAlone().traced()
     (leader,) = alone.stable()
 
     assert alone.commit(leader, p5=7) == [Error.NONE]
+    assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
+
+
+def given_up(alone: TracedAlone) -> tuple[JoinGroupResponse, JoinGroupResponse]:
+    """Two members, of which the first has given its partition up; nobody is assigned it."""
+    leader, follower = alone.stable(2)
+    caller = alone.join(leader.member_id)
+    alone.join(follower.member_id)
+    leader = alone.joined(caller)
+    follower = dataclasses.replace(follower, generation_id=leader.generation_id)
+    alone.sync(leader, {leader.member_id: (), follower.member_id: (1,)})
+    return leader, follower
+
+
+def test_who_gave_a_partition_up_commits_what_it_had() -> None:
+    """
+    As cooperative members do: real ones of librdkafka, before they are told of what is revoked.
+
+    Another member may not; a failover in between changes nothing.
+    """
+    alone = TracedAlone().traced()
+    leader, follower = given_up(alone)
+
+    assert alone.commit(follower, p0=5) == [Error.ILLEGAL_GENERATION]
+    assert alone.commit(leader, p0=5, p1=5) == [Error.NONE, Error.ILLEGAL_GENERATION]
+    alone.resign()
+    alone.elected(2)
+    assert alone.commit(follower, p0=6) == [Error.ILLEGAL_GENERATION]
+    assert alone.commit(leader, p0=6) == [Error.NONE]
+    assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
+
+
+def test_a_core_that_takes_it_from_another_member_differs() -> None:
+    """It was not that one's last, and whose it was is there."""
+    alone = TracedAlone(core=TakesAnyCommit).traced()
+    _, follower = given_up(alone)
+
+    assert alone.commit(follower, p0=5) == [Error.NONE]
     assert alone.outcome().verdict is Verdict.DIFFERS
 
 

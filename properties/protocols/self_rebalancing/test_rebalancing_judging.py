@@ -4,6 +4,7 @@ import pickle
 from collections import Counter
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -88,6 +89,48 @@ def test_a_mistake_is_seen_in_its_trace(flaw: str) -> None:
 def test_every_mistake_is_told_of() -> None:
     """Each is seen here, by the replay, or by no trace."""
     assert sorted([*SEEN, *LEFT_TO_THE_REPLAY, *LEFT_UNDONE]) == sorted(FLAWS)
+
+
+def told_by_one(read: int, begins: int) -> list[TraceLine]:
+    """A consumer's lines, that had a partition, gave it back at 5, and has it again."""
+    deeds: list[tuple[str, list[int], dict[str, Any]]] = [
+        ("register", [], {}),
+        ("claim", [-1], {"number": 1}),
+        ("answered", [-1], {"outcome": "done", "token": 1}),
+        ("read_offsets", [-1], {}),
+        ("start_fetchers", [-1], {}),
+        ("commit", [4], {"token": 1}),
+        ("answered", [4], {"outcome": "done", "token": 1}),
+        ("close_fetchers", [], {}),
+        ("release", [-1], {"token": 1}),
+        ("answered", [-1], {"outcome": "done", "token": 1}),
+        ("claim", [-1], {"number": 2}),
+        ("answered", [-1], {"outcome": "done", "token": 2}),
+        ("read_offsets", [read], {}),
+        ("start_fetchers", [begins], {}),
+    ]
+    return [
+        TraceLine(
+            schema=2, protocol=NAME, run="run", node="a", sequence=number, time_ns=number,
+            action=action, arguments={"partitions": [["t", "0", n] for n in offsets], **more},
+            group="g",
+        )
+        for number, (action, offsets, more) in enumerate(deeds, start=1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("read", "begins", "wanted"), [
+    (4, 4, "holds"), (9, 9, "holds"), (4, 9, "violated"), (9, 4, "violated"), (2, 2, "violated"),
+])  # fmt: skip
+def test_who_writes_no_trace_may_have_stored_more(read: int, begins: int, wanted: str) -> None:
+    """
+    One of Kafka 0.8's had the partition in between: whoever comes next begins where that was.
+
+    The violations are the consumer's own, or, where less is read, whoever's that has stored it.
+    """
+    found = verdicts(told_by_one(read, begins))
+
+    assert found["who_begins_does_so_at_the_stored_offset"] == wanted
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,11 +8,12 @@ coordinator says what comes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from herdproof.protocols.group_protocol.traces.any_coordinator import ANY_COORDINATOR
 from herdspec import action, require
+from herdspec.check.conformance.follow import Call
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Property
 from herdspec.protocols.group import Member, Partition
@@ -93,6 +94,16 @@ def ask_to_commit(self: GroupProtocol, m: Member, present: bool, which: set[Part
         self.committing[m, p] = self.position[m, p] if p in which else 0
 
 
+def goes_to(s: GroupProtocol, m: Member, p: Partition, rank: int) -> Iterator[Call]:
+    """A client comes to a position."""
+    at, stored = s.position[m, p], s.committed[p]
+    if at > rank or at < stored <= rank:
+        at = stored if stored <= rank else 0
+        yield "begin_at", (m, p, at == stored)
+    for _ in range(at, rank):
+        yield "finish", (m, p)
+
+
 # ── What the coordinator does ───────────────────────────────────────────────────────────────
 
 
@@ -104,6 +115,19 @@ def refuse_commit(self: GroupProtocol, m: Member) -> None:
         not self.is_member(m)
         or all(not (self.committing[m, p] > 0 and self.accepts_offset(m, p)) for p in Partition)
     )
+    self.drop_commit(m)
+
+
+@action
+def take_of_nobodys(self: GroupProtocol, m: Member, which: set[Partition]) -> None:
+    """The coordinator takes offsets of {which} from {m}, who had them last; nobody has them now."""
+    self.attends()
+    require(self.is_member(m) and self.commit_at[m] == self.generation)
+    require(self.assigned == self.generation)
+    require(all(self.owner[p] is None or p not in which for p in Partition))
+    for p in Partition:
+        if p in which:
+            self.noted[p] = self.committing[m, p]
     self.drop_commit(m)
 
 
@@ -150,7 +174,7 @@ SHOWN = (
 """Properties that hold in every state, whoever the clients are."""
 FURTHER = (
     *ANY_COORDINATOR, ask_to_join, ask_for_assignment, be_alive, ask_to_leave, begin_at, finish,
-    ask_to_commit, refuse_commit, handle_changed_join, inherit, inherit_leader,
+    ask_to_commit, refuse_commit, take_of_nobodys, handle_changed_join, inherit, inherit_leader,
 )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from herdproof.protocols.group_protocol.steps import (
     WAITS,
 )
 from herdproof.protocols.group_protocol.traces.answers import untold
-from herdproof.protocols.group_protocol.traces.anybody import in_replays
+from herdproof.protocols.group_protocol.traces.anybody import goes_to, in_replays
 from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
 from herdproof.protocols.group_protocol.traces.tails import unaccounted
 from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER, KAFKA, UNSEEN_STEPS
@@ -103,6 +103,8 @@ class GroupTrace(GroupReplay):
         """Changes of offsets of which the coordinator has heard, and has told nobody."""
         self._heard = 0
         """The number of the last of these."""
+        self._last: dict[Partition, Member] = {}
+        """By partition, to whom it was assigned last, as far as that was told."""
         self._sent: dict[Partition, dict[int, int]] = {}
         """By partition, the offsets that the coordinator has sent, by the changes' numbers."""
         loads: dict[str, TraceLine] = {}
@@ -309,6 +311,7 @@ class GroupTrace(GroupReplay):
     def asks(self, told: Told) -> None:
         """The next generation, or its assignment, is to be stored."""
         self._write = told.line
+        self._last.update({p: m for p, m in self._plan(told.line).items() if m is not None})
 
     def completes(self, told: Told, s: State) -> Iterable[Way]:
         """All have joined; what never was stored may never have been sent, in the spec."""
@@ -396,12 +399,22 @@ class GroupTrace(GroupReplay):
     def commits(self, told: Told, s: State) -> Iterable[Way]:
         """An OffsetCommit is read: what of it is taken, what is not."""
         m, present, way = told["m"], self._is_present(told, s), list[Call]()
-        for of, handle in (("refused", "refuse_commit"), ("offsets", "handle_offset_commit")):
-            said = self._marks(told.line, of)
-            for p, rank in said.items():
-                way += goes_to(s, m, p, rank)
-            way += [("ask_to_commit", (m, present, {*said})), (handle, (m,))] if said else []
+        taken, refused = self._marks(told.line), self._marks(told.line, "refused")
+        nobodys = {p for p in taken if s.owner[p] is None and self._had_last(m, p, s)}
+        for said, handle in (
+            ({*refused}, ("refuse_commit", (m,))),
+            (nobodys, ("take_of_nobodys", (m, nobodys))),
+            (taken.keys() - nobodys, ("handle_offset_commit", (m,))),
+        ):
+            for p in self._partitions:
+                way += goes_to(s, m, p, (taken | refused)[p]) if p in said else ()
+            way += [("ask_to_commit", (m, present, said)), handle] if said else []
         return [way]
+
+    def _had_last(self, m: Member, p: Partition, s: State) -> bool:
+        """False of a partition that another one was assigned last, who is still a member."""
+        last = self._last.get(p)
+        return last in (None, m) or not s.belongs[last]
 
     def committed(self, told: Told, s: State) -> Shown:
         """The claims that offsets which are taken are noted."""
@@ -468,16 +481,6 @@ class GroupTrace(GroupReplay):
                 before = [number for number in sent if number <= known]
                 wanted[p] = sent[max(before)] if before else 0
         return {"the offsets": (wanted, marks)}
-
-
-def goes_to(s: State, m: Member, p: Partition, rank: int) -> Iterator[Call]:
-    """A client comes to a position."""
-    at, stored = s.position[m, p], s.committed[p]
-    if at > rank or at < stored <= rank:
-        at = stored if stored <= rank else 0
-        yield "begin_at", (m, p, at == stored)
-    for _ in range(at, rank):
-        yield "finish", (m, p)
 
 
 def member(line: TraceLine) -> str:

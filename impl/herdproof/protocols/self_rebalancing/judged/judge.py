@@ -8,6 +8,8 @@ The contract's fields as each line of a consumer fills them: no guard, no judgem
   its partition, the lease in its next line tells.
 - A token that follows none that was told: somebody else has claimed, and stored, in between. So may
   an owner have that has told of no release: its last lines may be missing.
+- An offset that is read and was never told has been stored by somebody who writes no trace, as
+  members of Kafka 0.8's: they count no claims, either.
 - Where a consumer's lines are missing, nobody knows what it has claimed or stored meanwhile.
 """
 
@@ -20,7 +22,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.pipeline.judging.gaps import Gap
 from herdproof.pipeline.judging.plain import PlainJudge
 from herdproof.protocols.self_rebalancing.judged.eyes import INITIAL, of_fields
-from herdspec.check.observation.doubt import is_lost
+from herdspec.check.observation.doubt import is_lost, possible
 from herdspec.check.observation.watches import watches_of
 
 OBSERVED = (
@@ -114,8 +116,7 @@ class ConnectorJudge(PlainJudge):
                 if line.arguments["outcome"] == "done":
                     self._answered(m, p, offset, asked, line)
             case "read_offsets":
-                if is_lost(self.seen.get("committed", p)):
-                    self.seen.refine("committed", p, offset + 1)
+                self._read(p, offset + 1)
             case "start_fetchers":
                 self._supersede(m, p, line)
                 self._fetched.setdefault(m, {})[p] = None
@@ -136,6 +137,14 @@ class ConnectorJudge(PlainJudge):
         elif token == known and (asked is None or asked.action == "release"):
             self.seen.set("owner", p, None)
             self.seen.set("claim", (m, p), 0)
+
+    def _read(self, p: Partition, stored: int) -> None:
+        """So much is stored: what is more than any line tells, somebody without lines has."""
+        told = possible(self.seen.get("committed", p))
+        if told is not None and stored > max(told):
+            self.seen.forget("committed", p)
+        if is_lost(self.seen.get("committed", p)):
+            self.seen.refine("committed", p, stored)
 
     def _claims(self, m: Life, p: Partition, token: int, line: TraceLine) -> None:
         known, _ = self._latest.get(p, (0, 0))
