@@ -9,12 +9,12 @@ from functools import cache
 
 from herdproof.conformance.traces.mapping import Row, Told, TraceMap
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
+from herdproof.protocols.group_protocol.traces.lines import members
 from herdproof.protocols.group_protocol.traces.trace_map import (
     GroupTrace,
     State,
     decided,
     map_of,
-    members,
 )
 from herdspec.check.conformance.follow import Way
 from herdspec.protocols.group_protocol.plan import flaws

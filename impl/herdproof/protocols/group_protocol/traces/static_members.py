@@ -18,6 +18,7 @@ from herdproof.conformance.traces.line import TraceLine
 from herdproof.conformance.traces.mapping import Row, Told, TraceMap
 from herdproof.conformance.traces.values import Values
 from herdproof.protocols.group_protocol.traces.anybody import SHOWN, in_replays
+from herdproof.protocols.group_protocol.traces.lines import member
 from herdproof.protocols.group_protocol.traces.trace_map import (
     KNOWN,
     ROWS,
@@ -26,7 +27,6 @@ from herdproof.protocols.group_protocol.traces.trace_map import (
     State,
     decided,
     map_of,
-    member,
 )
 from herdspec import action
 from herdspec.check.conformance.follow import Call, Way

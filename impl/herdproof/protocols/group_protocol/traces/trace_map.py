@@ -39,6 +39,7 @@ from herdproof.protocols.group_protocol.steps import (
 from herdproof.protocols.group_protocol.traces.answers import untold
 from herdproof.protocols.group_protocol.traces.anybody import goes_to, in_replays
 from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
+from herdproof.protocols.group_protocol.traces.lines import member, members, owners
 from herdproof.protocols.group_protocol.traces.tails import unaccounted
 from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER, KAFKA, UNSEEN_STEPS
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
@@ -481,24 +482,6 @@ class GroupTrace(GroupReplay):
                 before = [number for number in sent if number <= known]
                 wanted[p] = sent[max(before)] if before else 0
         return {"the offsets": (wanted, marks)}
-
-
-def member(line: TraceLine) -> str:
-    """The member whose request it is, or who is expelled."""
-    told: str = line.arguments.get("member", "")
-    return told
-
-
-def members(line: TraceLine) -> Sequence[str]:
-    """The members that a line tells."""
-    told: Sequence[str] = line.arguments.get("members", ())
-    return told
-
-
-def owners(line: TraceLine) -> Iterator[tuple[str, str]]:
-    """Members and the partitions that they are assigned, by their names."""
-    told = line.arguments.get("owners", ())
-    return ((who, f"{topic}-{number}") for who, topic, number in told)
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────
