@@ -25,11 +25,11 @@ class CountingContext(GroupContext):
         """By group and instance, the member id that was told and not stored (KAFKA-10284)."""
 
 
-class FlawedPart(GroupPart):
+class BuggyPart(GroupPart):
     """A part with a bug, which says when that makes a difference."""
 
     def _counting(self) -> CountingContext:
-        assert isinstance(self._context, CountingContext), "a flawed part is a flawed coordinator's"
+        assert isinstance(self._context, CountingContext), "a buggy part is a buggy coordinator's"
         return self._context
 
     def _differs(self) -> None:
@@ -37,14 +37,14 @@ class FlawedPart(GroupPart):
         self._counting().occasions += 1
 
 
-class FlawedCoordinator(GroupCoordinator):
+class BuggyCoordinator(GroupCoordinator):
     """A coordinator with a bug."""
 
     context_class: ClassVar[type[GroupContext]] = CountingContext
 
     @property
     def occasions(self) -> int:
-        """How often its bug has made a difference so far."""
+        """The number of times that its bug has made a difference so far."""
         return self.counting.occasions
 
     @property

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace as struct_replace
 
-from herdproof.protocols.group_protocol.bugs.occasions import FlawedCoordinator, FlawedPart
+from herdproof.protocols.group_protocol.bugs.occasions import BuggyCoordinator, BuggyPart
 from herdproof.protocols.group_protocol.coordinator.admin import GroupAdmin
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.offsets import CommittedOffsets
@@ -28,7 +28,7 @@ UNSET_MS = -1
 """Retention that is stored where a commit has not said how long it is kept."""
 
 
-class AsksForTheInstance(FlawedPart, CommittedOffsets):
+class AsksForTheInstance(BuggyPart, CommittedOffsets):
     """Whoever says an instance id must be that member."""
 
     def _why_not(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Error:
@@ -42,7 +42,7 @@ class AsksForTheInstance(FlawedPart, CommittedOffsets):
         return as_ought
 
 
-class ExpiresWhileRebalancing(FlawedPart, GroupAdmin):
+class ExpiresWhileRebalancing(BuggyPart, GroupAdmin):
     """Offsets of topics to which the last generation did not subscribe expire at any time."""
 
     def _is_expired(
@@ -57,7 +57,7 @@ class ExpiresWhileRebalancing(FlawedPart, GroupAdmin):
         return as_ought
 
 
-class ExpiresWhatSaysNoTime(FlawedPart, GroupAdmin):
+class ExpiresWhatSaysNoTime(BuggyPart, GroupAdmin):
     """A time that was never set is one like any other, and long ago."""
 
     def _is_expired(
@@ -71,19 +71,19 @@ class ExpiresWhatSaysNoTime(FlawedPart, GroupAdmin):
         return is_expired
 
 
-class Kafka14201(FlawedCoordinator):
+class Kafka14201(BuggyCoordinator):
     """A consumer with an instance id that assigns partitions by hand cannot commit."""
 
     offsets_class: ClassVar[type[CommittedOffsets]] = AsksForTheInstance
 
 
-class Kafka13636(FlawedCoordinator):
+class Kafka13636(BuggyCoordinator):
     """A group that rebalances loses offsets of a topic that a new member is about to read."""
 
     admin_class: ClassVar[type[GroupAdmin]] = ExpiresWhileRebalancing
 
 
-class Kafka8069(FlawedCoordinator):
+class Kafka8069(BuggyCoordinator):
     """After a failover all offsets that nobody is subscribed to are forgotten as soon as looked."""
 
     admin_class: ClassVar[type[GroupAdmin]] = ExpiresWhatSaysNoTime

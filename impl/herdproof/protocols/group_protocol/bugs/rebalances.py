@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from herdproof.protocols.group_protocol.bugs.occasions import FlawedCoordinator, FlawedPart
+from herdproof.protocols.group_protocol.bugs.occasions import BuggyCoordinator, BuggyPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
 from herdproof.protocols.group_protocol.coordinator.memberships import Memberships
@@ -23,7 +23,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 
 
-class TellsIllegalGeneration(FlawedPart, Memberships):
+class TellsIllegalGeneration(BuggyPart, Memberships):
     """A member that is to join anew is told that its generation is over."""
 
     def heartbeat(self, caller: int, request: HeartbeatRequest) -> None:
@@ -43,7 +43,7 @@ class TellsIllegalGeneration(FlawedPart, Memberships):
             super().heartbeat(caller, request)
 
 
-class WaitsForNoSyncs(FlawedPart, GroupRebalancer):
+class WaitsForNoSyncs(BuggyPart, GroupRebalancer):
     """Nobody looks whether the assignments ever come."""
 
     def _syncs_missing(self, group: ClassicGroup, generation: int) -> None:
@@ -52,7 +52,7 @@ class WaitsForNoSyncs(FlawedPart, GroupRebalancer):
             self._differs()
 
 
-class TakesNoTimeoutForZero(FlawedPart, Joins):
+class TakesNoTimeoutForZero(BuggyPart, Joins):
     """Who says no rebalance timeout is not waited for."""
 
     def join(self, caller: int, request: JoinGroupRequest) -> None:
@@ -63,19 +63,19 @@ class TakesNoTimeoutForZero(FlawedPart, Joins):
         super().join(caller, request)
 
 
-class Kafka2557(FlawedCoordinator):
+class Kafka2557(BuggyCoordinator):
     """A heartbeat during a rebalance is told ILLEGAL_GENERATION: members give up all they know."""
 
     memberships_class: ClassVar[type[Memberships]] = TellsIllegalGeneration
 
 
-class Kafka12890(FlawedCoordinator):
+class Kafka12890(BuggyCoordinator):
     """A group whose leader sends heartbeats and never assigns waits for ever."""
 
     rebalancer_class: ClassVar[type[GroupRebalancer]] = WaitsForNoSyncs
 
 
-class Kafka8653(FlawedCoordinator):
+class Kafka8653(BuggyCoordinator):
     """Members that join by JoinGroup 0 throw each other out, one rebalance after the other."""
 
     joins_class: ClassVar[type[Joins]] = TakesNoTimeoutForZero

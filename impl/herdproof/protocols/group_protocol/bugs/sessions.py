@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from herdproof.protocols.group_protocol.bugs.occasions import FlawedCoordinator, FlawedPart
+from herdproof.protocols.group_protocol.bugs.occasions import BuggyCoordinator, BuggyPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
 from herdproof.protocols.group_protocol.coordinator.joins import KNOWN_ID_FROM_VERSION, Joins
 from herdproof.protocols.group_protocol.coordinator.rebalance import GroupRebalancer
@@ -19,7 +19,7 @@ from herdproof.protocols.group_protocol.messages import JoinGroupRequest
 FIRST = "first session"
 
 
-class FirstSessionStays(FlawedPart, Sessions):
+class FirstSessionStays(BuggyPart, Sessions):
     """The long session of a new member is never taken back."""
 
     def renew(
@@ -48,7 +48,7 @@ class OldJoinsAlone(Joins):
             self._never(FIRST, group.name, member_id)
 
 
-class NewMembersWait(FlawedPart, Sessions):
+class NewMembersWait(BuggyPart, Sessions):
     """Who waits for a rebalance is waited for, be it new and long gone."""
 
     def _due(self, group: ClassicGroup, member: ClassicMember) -> None:
@@ -60,7 +60,7 @@ class NewMembersWait(FlawedPart, Sessions):
         super()._due(group, member)
 
 
-class SessionsOfTheGone(FlawedPart, Sessions):
+class SessionsOfTheGone(BuggyPart, Sessions):
     """The session of who was left behind ends like any other."""
 
     def _due(self, group: ClassicGroup, member: ClassicMember) -> None:
@@ -94,20 +94,20 @@ class KeepsSessionsOfTheGone(GroupRebalancer):
     sessions_class: ClassVar[type[Sessions]] = SessionsOfTheGone
 
 
-class Kafka9232(FlawedCoordinator):
+class Kafka9232(BuggyCoordinator):
     """A member that joined by JoinGroup 3 or older is taken for dead after five minutes, alive."""
 
     joins_class: ClassVar[type[Joins]] = OldJoinsAlone
     rebalancer_class: ClassVar[type[GroupRebalancer]] = KeepsTheFirstSession
 
 
-class Kafka7610(FlawedCoordinator):
+class Kafka7610(BuggyCoordinator):
     """New members that gave up waiting for a rebalance and asked again are members, all of them."""
 
     rebalancer_class: ClassVar[type[GroupRebalancer]] = KeepsNewMembers
 
 
-class Kafka7196(FlawedCoordinator):
+class Kafka7196(BuggyCoordinator):
     """Who was left behind by a rebalance sets off another one when its session would have ended."""
 
     rebalancer_class: ClassVar[type[GroupRebalancer]] = KeepsSessionsOfTheGone

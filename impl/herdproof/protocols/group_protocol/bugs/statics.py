@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from herdproof.protocols.group_protocol.bugs.occasions import FlawedCoordinator, FlawedPart
+from herdproof.protocols.group_protocol.bugs.occasions import BuggyCoordinator, BuggyPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
 from herdproof.protocols.group_protocol.coordinator.rebalance import GroupRebalancer
@@ -25,7 +25,7 @@ from herdproof.protocols.group_protocol.messages import Error, JoinGroupRequest
 from herdproof.protocols.group_protocol.steps import Step
 
 
-class LeavesStaticBehind(FlawedPart, GroupRebalancer):
+class LeavesStaticBehind(BuggyPart, GroupRebalancer):
     """Whoever has not joined in time is a member no longer, static or not."""
 
     def _is_left_behind(self, group: ClassicGroup, member: ClassicMember) -> bool:
@@ -35,7 +35,7 @@ class LeavesStaticBehind(FlawedPart, GroupRebalancer):
         return is_left_behind
 
 
-class ReplacesWhenStable(FlawedPart, Joins):
+class ReplacesWhenStable(BuggyPart, Joins):
     """A static member that comes back during a rebalance is one member more."""
 
     def _replace(
@@ -48,7 +48,7 @@ class ReplacesWhenStable(FlawedPart, Joins):
             self._add(group, caller, request, member_id)
 
 
-class NamesByTheGroupsTime(FlawedPart, Joins):
+class NamesByTheGroupsTime(BuggyPart, Joins):
     """A static member's id is made of the time at which its group came to its state."""
 
     def _replace(
@@ -61,7 +61,7 @@ class NamesByTheGroupsTime(FlawedPart, Joins):
         super()._replace(group, caller, request, by_time)
 
 
-class TakesNoPartInTheMiddle(FlawedPart, Joins):
+class TakesNoPartInTheMiddle(BuggyPart, Joins):
     """A static member that comes back while assignments are awaited begins no rebalance."""
 
     def _replace(
@@ -85,7 +85,7 @@ class TakesNoPartInTheMiddle(FlawedPart, Joins):
         self._rebalancer.answer_join(group, member_id, leader)
 
 
-class StoresNoNewId(FlawedPart, Joins):
+class StoresNoNewId(BuggyPart, Joins):
     """The new id of a static member that comes back is told, and not stored."""
 
     def _replace(
@@ -102,7 +102,7 @@ class StoresNoNewId(FlawedPart, Joins):
         self._rebalancer.answer_join(group, member_id, leader)
 
 
-class KeepsTheRebalanceTimeout(FlawedPart, Joins):
+class KeepsTheRebalanceTimeout(BuggyPart, Joins):
     """A static member that comes back has the rebalance timeout that it once said."""
 
     def _replace(
@@ -116,31 +116,31 @@ class KeepsTheRebalanceTimeout(FlawedPart, Joins):
         super()._replace(group, caller, told, member_id)
 
 
-class Kafka8220(FlawedCoordinator):
+class Kafka8220(BuggyCoordinator):
     """A static member that is away when a rebalance ends is a member no longer."""
 
     rebalancer_class: ClassVar[type[GroupRebalancer]] = LeavesStaticBehind
 
 
-class Kafka8500(FlawedCoordinator):
+class Kafka8500(BuggyCoordinator):
     """A static member that comes back during a rebalance is there twice, and both are assigned."""
 
     joins_class: ClassVar[type[Joins]] = ReplacesWhenStable
 
 
-class Kafka8715(FlawedCoordinator):
+class Kafka8715(BuggyCoordinator):
     """A static member that comes back twice has the same member id: the older one is not fenced."""
 
     joins_class: ClassVar[type[Joins]] = NamesByTheGroupsTime
 
 
-class Kafka9801(FlawedCoordinator):
+class Kafka9801(BuggyCoordinator):
     """A static member that comes back while assignments are awaited is assigned nothing."""
 
     joins_class: ClassVar[type[Joins]] = TakesNoPartInTheMiddle
 
 
-class Kafka10284(FlawedCoordinator):
+class Kafka10284(BuggyCoordinator):
     """After a failover a static member that had come back is fenced by its own older id."""
 
     joins_class: ClassVar[type[Joins]] = StoresNoNewId
@@ -155,7 +155,7 @@ class Kafka10284(FlawedCoordinator):
         return super().lead(now_ms, groups)
 
 
-class Kafka14009(FlawedCoordinator):
+class Kafka14009(BuggyCoordinator):
     """A static member that comes back cannot change its rebalance timeout."""
 
     joins_class: ClassVar[type[Joins]] = KeepsTheRebalanceTimeout

@@ -71,7 +71,7 @@ class GroupRunConfig:
     rebalance_timeout_ms: int = 10_000
     new_member_join_timeout_ms: int = 300_000
     retention_check_ms: int = 600_000
-    """How often the coordinator looks for offsets that nobody needs any more."""
+    """Time between two looks of the coordinator for offsets that nobody needs any more."""
     join_version: int | None = None
     """The version in which members send JoinGroup, if not their own: 0 has no rebalance timeout."""
     commits_as_kafka: bool = False

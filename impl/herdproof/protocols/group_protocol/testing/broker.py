@@ -356,7 +356,7 @@ class LocalBroker:
 
     @property
     def occasions(self) -> int:
-        """How often its `bug` has made a difference so far: while it is 0, nothing is shown."""
+        """Times that its `bug` has made a difference so far: while it is 0, nothing is shown."""
         return self._do(lambda: getattr(self._core, "occasions", 0))  # bugs are not imported here
 
     # ── What was delivered, and what comes of it ────────────────────────────────────────────
