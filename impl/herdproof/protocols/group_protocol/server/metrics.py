@@ -26,7 +26,7 @@ OF_OFFSETS = frozenset({
 })  # fmt: skip
 """Steps by which nobody becomes a member, and no group comes to another state."""
 ALL_GROUPS = ""
-"""What a step says to be about that is about all."""
+"""The name of a group in steps that are about all of them."""
 REBALANCES = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
 
 
