@@ -65,7 +65,7 @@ TIMED = specification(
     TimedResuming, who_is_waited_for_no_more_has_stopped, *LEMMAS, *RETURNING_LEMMAS
 )
 AGAIN = "register_again"
-"""What one registration says of another, so that it takes two."""
+"""An action by which a registration speaks of another, so that it takes two."""
 ALONE = specification(ResumingMembers, *PROMISES, *POSSIBLE, *RESUMING_POSSIBLE).drop(
     "ResumingMember", AGAIN
 )
