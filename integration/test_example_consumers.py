@@ -20,7 +20,8 @@ KNOWN = {"confluent-kafka": STALE}
 What clients do now and then: confluent-kafka 2.16.1, which is given back a partition that it had
 two generations before, was seen to deliver a record that it had fetched then, and to go on from the
 stored offset after it. Whoever commits each record, as here, commits an offset that goes back. In
-each scenario somebody is given back partitions; seen were `slow_handler`, `zombie` and `gone`.
+each scenario somebody is given back partitions; seen were `slow_handler`, `zombie` and `gone`, and
+the same at a real Kafka 3.9.1 (docs/testing_consumers.md).
 """
 PATIENCE_S = 60.0
 """Only a failing test waits that long; on a busy machine kafka-python has needed 11 s."""
