@@ -17,6 +17,8 @@ from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.group_protocol.campaign import MIXES
 from herdproof.protocols.group_protocol.held.flawed import FLAWS, TakesAnyCommit
 from herdproof.protocols.group_protocol.messages import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
     Error,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -30,6 +32,7 @@ from herdproof.protocols.implementation import auditors, simulators
 from herdspec.check.conformance.conform import Outcome, Verdict
 from properties.protocols.group_protocol.group_variants import map_of_variant
 from properties.protocols.group_protocol.group_world import (
+    GROUP,
     QUICK,
     CoordinatorAlone,
     TracedAlone,
@@ -341,6 +344,22 @@ def test_a_refusal_that_is_not_modelled_is_passed_over(
     assert alone.answer(asked, JoinGroupResponse).error is refused
     assert alone.heartbeat(leader) is Error.NONE
     assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
+
+
+def test_what_the_spec_has_no_step_for_leaves_one_group_unknown() -> None:
+    """From there on: another group's verdict stands, and so does a difference before it."""
+    alone = TracedAlone().traced()
+    (leader,) = alone.stable()
+    alone.answered(alone.ask(join_of(group_id="another")), JoinGroupResponse)
+    alone.leave(LeavingMember(member_id=leader.member_id, group_instance_id=None))
+    alone.answer(DeleteGroupsRequest(version=2, groups=(GROUP,)), DeleteGroupsResponse)
+
+    outcome = alone.outcome()
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.reason == "delete_group (alone, line 17) is no step of the spec"
+    found = {name: of.verdict for name, of in outcome.groups.items()}
+    assert found == {GROUP: Verdict.UNKNOWN, "another": Verdict.CONFORMS}
 
 
 def test_an_offset_of_nobodys_partition_is_taken() -> None:

@@ -486,6 +486,8 @@ class GroupTrace(GroupReplay):
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────
 
+UNMODELLED = ("commit_from_outside", "delete_offsets", "delete_group")
+"""Steps that the spec does not have: a group's verdict is unknown from its first one on."""
 G = GroupTrace
 Leads = Callable[[Any, Told, State], Iterable[Way]]
 Shows = Callable[[Any, Told, State], Shown]
@@ -553,15 +555,19 @@ ROWS: Mapping[str, Row] = {
     "answered": decided(G.answered, note=G.hears, action=None),
     "answer_commits": decided(G.commits_answered, note=G.tells),
     "handle_offset_fetch": decided(stays, G.fetched, action=None),
-    ANSWERED: Row(None),
+    **dict.fromkeys((ANSWERED, *UNMODELLED), Row(None)),
     **CLIENT_ROWS,
 }
 
 
 def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
-    """Whose lines are missing: of Kafka's coordinator each step; of others, what clients heard."""
+    """Lines that are missing, or are followed no further: the spec has no such step."""
     if any(line.role == KAFKA for line in lines):
         yield Missing(f"{UNSEEN_STEPS}: `herdproof audit` judges these", 0)
+    for k, line in enumerate(lines):
+        if line.action in UNMODELLED:
+            why = f"{line.action} ({line.place}) is no step of the spec"
+            yield Missing(why, k, frozenset({line.group}) if line.group else None)
     yield from untold(lines)
 
 
