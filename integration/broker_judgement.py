@@ -15,6 +15,7 @@ its coordinator told.
 
 from __future__ import annotations
 
+import shutil
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,10 +52,19 @@ def judge_group(group: BrokerGroup, *traces: Path) -> Counts:
 
     The group has ended, and so have brokers that are several.
     """
+    traces = snapshots(traces)
     seen = judge_traces(GROUP_PROTOCOL, traces, hold=HOLD)
     brokers = Brokers(traces, group.name)
     judge_members(group, brokers)
     return seen
+
+
+def snapshots(traces: Sequence[Path]) -> tuple[Path, ...]:
+    """Copies of the traces, to which a broker that still runs appends nothing."""
+    copies = tuple(trace.with_suffix(".whole.ndjson") for trace in traces)
+    for trace, copy in zip(traces, copies, strict=True):
+        shutil.copyfile(trace, copy)
+    return copies
 
 
 # ── What brokers tell ───────────────────────────────────────────────────────────────────────

@@ -62,6 +62,11 @@ class Told:
         """These are taken from it; it has stopped, unless they were lost before it heard."""
         self._changed(self._has.difference(partitions), stopped=stopped)
 
+    def has_anew(self, partitions: Iterable[int]) -> None:
+        """It has these in another generation, and stopped with what it had some time before."""
+        self._changed(set())
+        self._changed(set(partitions))
+
     def _changed(self, now: set[int], *, stopped: bool = False) -> None:
         with self._one_line:
             if now == self._has:
@@ -84,7 +89,7 @@ def numbers(partitions: Iterable[Any]) -> list[int]:
 
 
 def listener_of(base: type, told: Told) -> Any:
-    """A listener as kafka-python, aiokafka and ours have it, with their own base class."""
+    """A listener as aiokafka and ours have it, with their own base class."""
 
     class Listener(base):  # type: ignore[misc]
         """Tells of what it is told."""
@@ -143,18 +148,23 @@ def confluent_kafka(member: argparse.Namespace) -> None:
 
 def kafka_python(member: argparse.Namespace) -> None:
     """kafka-python's consumer."""
-    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka import KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.errors import FencedInstanceIdError
 
     chosen = RangePartitionAssignor if member.assignor == "range" else CooperativeStickyAssignor
-    told = Told(member)
-    consumer = KafkaConsumer(partition_assignment_strategy=[chosen], **python_settings(member))
-    consumer.subscribe([member.topic], listener=listener_of(ConsumerRebalanceListener, told))
+    told, known = Told(member), None
+    consumer = KafkaConsumer(
+        member.topic, partition_assignment_strategy=[chosen], **python_settings(member)
+    )
     try:
         while not over:
             polled = consumer.poll(POLL_MS).values()
+            has = (consumer._coordinator._generation.generation_id, consumer.assignment())
+            if has != known:  # with a listener, 3.0.12 has been seen to hang as it joined
+                known = has
+                told.has_anew(numbers(has[1]))
             for records in polled:
                 for record in records:
                     told.record(record.partition, record.offset, record.value)
