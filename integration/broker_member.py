@@ -41,7 +41,7 @@ def end(_number: int, _frame: FrameType | None) -> None:
 
 
 class Told:
-    """What it tells of itself; libraries may call listeners in threads of their own."""
+    """A member's reports; libraries may call listeners in threads of their own."""
 
     def __init__(self, member: argparse.Namespace) -> None:
         self._consumer, self._topic = member.client, member.topic
@@ -147,7 +147,11 @@ def confluent_kafka(member: argparse.Namespace) -> None:
 
 
 def kafka_python(member: argparse.Namespace) -> None:
-    """kafka-python's consumer."""
+    """
+    kafka-python's consumer, which is asked what it has where it hands records out.
+
+    With a listener, and its topic said by `subscribe`, 3.0.12 was seen to hang as it joined.
+    """
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -162,7 +166,7 @@ def kafka_python(member: argparse.Namespace) -> None:
         while not over:
             polled = consumer.poll(POLL_MS).values()
             has = (consumer._coordinator._generation.generation_id, consumer.assignment())
-            if has != known:  # with a listener, 3.0.12 has been seen to hang as it joined
+            if polled and has != known:  # else it may be about to join
                 known = has
                 told.has_anew(numbers(has[1]))
             for records in polled:
@@ -251,7 +255,7 @@ def fenced(refusal: object) -> None:
 
 
 def command_line() -> argparse.Namespace:
-    """What it is told."""
+    """The words of the command line."""
     words = argparse.ArgumentParser()
     for name in ("kind", "bootstrap", "group", "topic"):
         words.add_argument(name)
