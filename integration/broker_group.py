@@ -47,7 +47,7 @@ JAVAS_ASSIGNORS = {
 } | {DEFAULT: {}}
 """The property that names them."""
 EVENT = '{"event"'
-"""How a line of `broker_member.py` begins, perhaps after what a life before was killed at."""
+"""The beginning of a line of `broker_member.py`, before which there may be a half one."""
 JAVAS_LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(\S+)$")
 """A record, as Java's console consumer prints it."""
 JAVA_PROPERTIES = {
@@ -82,7 +82,7 @@ class BrokerGroup:
         """Bytes of each member's output that were looked at."""
         self._rounds = 0
         self._lives: Counter[str] = Counter()
-        """How often each member was started."""
+        """The number of times that each member was started."""
         self.told: list[dict[str, Any]] = []
         """The lines of Python's members (`broker_member.py`), each life's in its order."""
         self.printed: dict[str, list[tuple[int, int]]] = {}

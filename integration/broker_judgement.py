@@ -15,6 +15,7 @@ its coordinator told.
 
 from __future__ import annotations
 
+import shutil
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +39,7 @@ from integration.central_judgement import (
 from integration.trace_judgement import Counts, judge_traces
 
 ID_LENGTH = len("-00000000-0000-0000-0000-000000000000")
-"""What a member id has after the client id, or the instance id."""
+"""The length of what a member id has after the client id, or the instance id."""
 HOLD = 6
 """So many sentences hold at least, of any run's coordinators."""
 EVICTS = ("expire", "handle_leave_group")
@@ -51,10 +52,19 @@ def judge_group(group: BrokerGroup, *traces: Path) -> Counts:
 
     The group has ended, and so have brokers that are several.
     """
+    traces = snapshots(traces)
     seen = judge_traces(GROUP_PROTOCOL, traces, hold=HOLD)
     brokers = Brokers(traces, group.name)
     judge_members(group, brokers)
     return seen
+
+
+def snapshots(traces: Sequence[Path]) -> tuple[Path, ...]:
+    """Copies of the traces, to which a broker that still runs appends nothing."""
+    copies = tuple(trace.with_suffix(".whole.ndjson") for trace in traces)
+    for trace, copy in zip(traces, copies, strict=True):
+        shutil.copyfile(trace, copy)
+    return copies
 
 
 # ── What brokers tell ───────────────────────────────────────────────────────────────────────
@@ -62,7 +72,7 @@ def judge_group(group: BrokerGroup, *traces: Path) -> Counts:
 
 @dataclass(frozen=True, order=True)
 class Heard:
-    """When a member was told its assignment, and of which generation."""
+    """A member is told its assignment, at some time and of some generation."""
 
     at: float
     generation: int
@@ -70,7 +80,7 @@ class Heard:
 
 
 class Brokers:
-    """What the brokers of a run have told of one group, in the order of their clocks."""
+    """The words of all brokers of a run on one group, in the order of their clocks."""
 
     def __init__(self, traces: Sequence[Path], group: str) -> None:
         read = read_files(traces, implementation("group_protocol").table.formats)
@@ -83,7 +93,7 @@ class Brokers:
         self.fetched: dict[Place, set[int]] = defaultdict(set)
         """All offsets that were told; 0, where none was stored."""
         self.committed: dict[Place, list[tuple[float, int]]] = defaultdict(list)
-        """When which offset was stored, or found stored by the next coordinator."""
+        """Offsets that were stored, or found so by the next coordinator, each with its time."""
         self._sent: dict[tuple[str, int], list[list[Any]]] = {}
         for line in self.lines:
             self._take(line)
@@ -125,7 +135,7 @@ class Brokers:
         return heard[place - 1]
 
     def evicted(self, heard: Heard) -> float:
-        """When a member was no member any more, as far as brokers tell."""
+        """The time from which on it was no member any more, as far as brokers tell."""
         for line in self.lines:
             told = line.arguments
             if seconds(line) <= heard.at:
@@ -140,7 +150,7 @@ class Brokers:
         return FOR_EVER
 
     def joins_again(self, heard: Heard) -> float:
-        """When it asked to join anew."""
+        """The time at which it asked to join anew."""
         return next(
             (
                 seconds(line) for line in self.lines
@@ -152,7 +162,7 @@ class Brokers:
 
 
 def seconds(line: TraceLine) -> float:
-    """When it was written, by the clock that members have, too."""
+    """The time of a line, by the clock that members have, too."""
     return line.time_ns / 1e9
 
 
@@ -174,7 +184,7 @@ class Told(Protocol):
 
 
 def judge_members(group: Told, brokers: Brokers) -> int:
-    """What Python's members have told, and Java's printed, is as it must be; changes of hands."""
+    """Hold all that Python's members have told, and Java's printed; how often hands changed."""
     lines = [Seen.read(line) for line in group.told]
     late = [seen for seen in lines if seen.event == "stray"]
     mine = []

@@ -42,7 +42,7 @@ def end(_number: int, _frame: FrameType | None) -> None:
 
 
 class Told:
-    """What it tells of itself; libraries may call listeners in threads of their own."""
+    """A member's reports; libraries may call listeners in threads of their own."""
 
     def __init__(self, member: argparse.Namespace) -> None:
         self._consumer, self._topic = member.client, member.topic
@@ -62,6 +62,11 @@ class Told:
     def revoked(self, partitions: Iterable[int], *, stopped: bool = True) -> None:
         """These are taken from it; it has stopped, unless they were lost before it heard."""
         self._changed(self._has.difference(partitions), stopped=stopped)
+
+    def has_anew(self, partitions: Iterable[int]) -> None:
+        """It has these in another generation, and stopped with what it had some time before."""
+        self._changed(set())
+        self._changed(set(partitions))
 
     def _changed(self, now: set[int], *, stopped: bool = False) -> None:
         with self._one_line:
@@ -85,7 +90,7 @@ def numbers(partitions: Iterable[Any]) -> list[int]:
 
 
 def listener_of(base: type, told: Told) -> Any:
-    """A listener as kafka-python, aiokafka and ours have it, with their own base class."""
+    """A listener as aiokafka and ours have it, with their own base class."""
 
     class Listener(base):  # type: ignore[misc]
         """Tells of what it is told."""
@@ -145,20 +150,27 @@ def confluent_kafka(member: argparse.Namespace) -> None:
 
 
 def kafka_python(member: argparse.Namespace) -> None:
-    """kafka-python's consumer."""
-    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    """
+    kafka-python's consumer, which is asked what it has where it hands records out.
+
+    With a listener, and its topic said by `subscribe`, 3.0.12 was seen to hang as it joined.
+    """
+    from kafka import KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.errors import FencedInstanceIdError
 
     chosen = RangePartitionAssignor if member.assignor == "range" else CooperativeStickyAssignor
-    told = Told(member)
+    told, known = Told(member), None
     said = assignors_of(member, {"partition_assignment_strategy": [chosen]})
-    consumer = KafkaConsumer(**said, **python_settings(member))
-    consumer.subscribe([member.topic], listener=listener_of(ConsumerRebalanceListener, told))
+    consumer = KafkaConsumer(member.topic, **said, **python_settings(member))
     try:
         while not over:
             polled = consumer.poll(POLL_MS).values()
+            has = (consumer._coordinator._generation.generation_id, consumer.assignment())
+            if polled and has != known:  # else it may be about to join
+                known = has
+                told.has_anew(numbers(has[1]))
             for records in polled:
                 for record in records:
                     told.record(record.partition, record.offset, record.value)
@@ -249,7 +261,7 @@ def fenced(refusal: object) -> None:
 
 
 def command_line() -> argparse.Namespace:
-    """What it is told."""
+    """The words of the command line."""
     words = argparse.ArgumentParser()
     for name in ("kind", "bootstrap", "group", "topic"):
         words.add_argument(name)

@@ -57,7 +57,7 @@ def broker(folder: Path, *arguments: str) -> Iterator[str]:
 
 
 def traced(trace: Path) -> tuple[str, ...]:
-    """What tells a broker to write its trace, as all of a test do, of one run."""
+    """The options by which a broker writes its trace, all of a test as one run."""
     return "--trace", str(trace), "--run", "monday"
 
 

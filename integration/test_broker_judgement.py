@@ -93,7 +93,7 @@ def test_what_is_as_it_must_be_passes(tmp_path: Path) -> None:
 
 
 def test_who_is_evicted_hears_of_it_late(tmp_path: Path) -> None:
-    """What it gets after that is nobody's tenure, and counts as got."""
+    """Records that it gets after that are of nobody's tenure, and count as got."""
     run = good()
     run.gets("a.1", 7.05, 3)
     run.says("a.1", 7.06, "stray", partition=0, offset=4)

@@ -30,7 +30,7 @@ HOLD = 3
 """So many sentences hold at least, of any trace of ours."""
 WENT_BACK = "committed_offsets_never_go_back"
 WHERE_OFFSETS_WENT_BACK = frozenset({WENT_BACK, "who_begins_does_so_at_the_stored_offset"})
-"""What ours seem to violate, where one of theirs has stored less than was: they go on there."""
+"""Sentences that ours seem to violate where one of theirs has stored less: they go on there."""
 DRAFTED = sorted(drafted().switches)
 
 

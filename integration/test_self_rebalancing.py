@@ -62,7 +62,7 @@ def member(kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -
     with ExitStack() as stack:
         made = Members(kafka, zookeeper.hosts, stack, tmp_path)
         yield made
-    judge_traces(SELF_REBALANCING, made.traces, hold=5)
+    judge_traces(SELF_REBALANCING, made.traces, hold=3)
 
 
 @pytest.fixture

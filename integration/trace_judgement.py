@@ -16,7 +16,7 @@ from herdproof.protocols.implementation import implementation
 from herdspec.check.conformance.conform import Verdict
 
 Counts = Counter[tuple[str, str]]
-"""How often each action had each outcome."""
+"""By action and outcome, how often that was."""
 
 
 def conforms(protocol: str, *traces: Path) -> Counts:
@@ -30,13 +30,13 @@ def conforms(protocol: str, *traces: Path) -> Counts:
 
 
 def audited(out: Path, *traces: Path) -> Summary:
-    """What the audit says of them, in this process; of replays `conforms` says more."""
+    """The audit in this process; of replays `conforms` says more."""
     job = AuditHere(protocol_work(), lambda *_: None, False, "cluster")
     return job.run(find_sources(map(str, traces)), Store(None, str(out)))
 
 
 def violated(summary: Summary) -> list[str]:
-    """What is violated, and where."""
+    """The violations, and where they are."""
     return [f"{each.property}: {each.told} ({each.place})" for each in summary.told]
 
 
