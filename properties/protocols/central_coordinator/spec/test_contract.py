@@ -387,7 +387,7 @@ def test_the_plan_holds_the_protocol_against_the_contract() -> None:
     quick, full = (plan_of("central_coordinator", scale) for scale in (QUICK, FULL))
     names = [check.name for check in full.checks]
 
-    assert quick.others == ("without_lease", "timed", "contract", "resuming")
+    assert quick.others == ("without_lease", "timed", "contract", "resuming", "timed_resuming")
     assert {c.name for c in quick.checks} <= set(names)
     assert sum("contract" in n for n in names) == 3
     assert [n.split(":")[0] for n in names if n.startswith("refine")] == [
@@ -395,4 +395,5 @@ def test_the_plan_holds_the_protocol_against_the_contract() -> None:
         "refine verified to FencedContract",
         "refine timed to CentralCoordinator",
         "refine resuming to ContractOfResuming",
+        "refine timed_resuming to ResumingMember",
     ]
