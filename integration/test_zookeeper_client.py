@@ -571,6 +571,7 @@ def test_an_unreachable_server_is_named(zookeeper: EmbeddedZooKeeper, proxy: Fau
 def test_who_waits_for_a_server_is_released_by_a_close(proxy: FaultProxy) -> None:
     """A service that is told to end while nobody answers does not stay for its time-out."""
     proxy.refuse()
+    before = threading.enumerate()
     client = TestClient(proxy.hosts)
     raised: list[ZooKeeperUnreachable] = []
 
@@ -585,6 +586,7 @@ def test_who_waits_for_a_server_is_released_by_a_close(proxy: FaultProxy) -> Non
     client.close()
 
     waiting.join(60.0)
+    assert not [thread for thread in threading.enumerate() if thread not in before]
     assert [f"No ZooKeeper of {proxy.hosts} had answered at the end."] == [*map(str, raised)]
 
 

@@ -66,19 +66,21 @@ class Implementation:
         return TraceMap(self.protocol.verified(), silent=[*silent], protocol=self.protocol.name)
 
     def conform(
-        self, traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
-    ) -> Outcome:
+        self, traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool,
+        complete: bool = True,
+    ) -> Outcome:  # fmt: skip
         """
         Replay the traces of one run in the spec, group by group, by the map.
 
         `slack_ns` is how far the clocks of the machines that wrote them may be apart. With
-        `invariants`, the spec's promises are evaluated in every state.
+        `invariants`, the spec's promises are evaluated in every state. `complete`: each trace is
+        there to its end; else what differs after some process's last line is unknown.
         """
         from herdproof.conformance.traces.replay import conform_files
 
         return conform_files(
             traces, self.table, failing=frozenset(self.protocol.declared()),
-            invariants=invariants, slack_ns=slack_ns, progress=progress,
+            invariants=invariants, slack_ns=slack_ns, progress=progress, complete=complete,
         )  # fmt: skip
 
     def audits(self) -> Auditor:

@@ -148,6 +148,7 @@ class Client:
         self._zxid = 0
         self._connected = threading.Event()
         self._ended = False
+        self._starts_or_ends = threading.Lock()
         self._open_lock = threading.Lock()
         self._open: deque[_Open] = deque()
         self._last_event: object = None
@@ -199,9 +200,10 @@ class Client:
 
         So it does at once when another thread closes the client meanwhile.
         """
-        if not self._ended:
-            self._courier.start()
-            self._connection.start_async()
+        with self._starts_or_ends:
+            if not self._ended:
+                self._courier.start()
+                self._connection.start_async()
         connected = self._connected.wait(timeout_s)
         if self._ended:
             raise ZooKeeperUnreachable(f"No ZooKeeper of {self._hosts} had answered at the end.")
@@ -364,7 +366,8 @@ class Client:
 
     def _end(self, patience_s: float) -> None:
         """End the connection and answer whatever is open; a second time, nothing happens."""
-        self._ended = True
+        with self._starts_or_ends:
+            self._ended = True
         self._connected.set()  # whoever waits to be connected waits in vain
         self._connection.end(patience_s)
         with self._open_lock:

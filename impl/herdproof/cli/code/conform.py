@@ -40,6 +40,12 @@ def conform(
     invariants: Annotated[
         bool, typer.Option(help="Whether promises and lemmas are evaluated in every state.")
     ] = True,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete", help="Each process's trace is there to its end, though it was killed."
+        ),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Replay the traces of one run in the spec; where they differ, say where and why."""
@@ -55,9 +61,11 @@ def conform(
             tell(f"line {matched:,}, {counted(states, 'state')} possible", None)
 
         if spec or map_:
-            outcome = replayed_by(traces, spec, map_, slack_ns, told, invariants=invariants)
+            outcome = replayed_by(
+                traces, spec, map_, slack_ns, told, invariants=invariants, complete=complete
+            )
         else:
-            outcome = replayed(traces, slack_ns, told, invariants=invariants)
+            outcome = replayed(traces, slack_ns, told, invariants=invariants, complete=complete)
     standing = standing_of(outcome)
     print_outcome(out, outcome, standing)
     out.json(outcome_json(outcome, standing.value))
@@ -65,7 +73,7 @@ def conform(
 
 
 def replayed(
-    traces: list[Path], slack_ns: int, told: Progress, *, invariants: bool = True
+    traces: list[Path], slack_ns: int, told: Progress, *, invariants: bool, complete: bool
 ) -> Outcome:
     """Replay traces in the spec of the protocol that they name."""
     from herdproof.conformance.traces.line import protocol_of, read_files
@@ -81,12 +89,13 @@ def replayed(
             f" the spec, if that is not called {named}"
         )
     replay = implementation(named).conform
-    return replay(traces, slack_ns, told, invariants=invariants)
+    return replay(traces, slack_ns, told, invariants=invariants, complete=complete)
 
 
 def replayed_by(
-    traces: list[Path], spec: str, map_: str, slack_ns: int, told: Progress, *, invariants: bool
-) -> Outcome:
+    traces: list[Path], spec: str, map_: str, slack_ns: int, told: Progress, *, invariants: bool,
+    complete: bool,
+) -> Outcome:  # fmt: skip
     """Replay traces of any code in its spec, by its map."""
     from herdproof.cli.specs import find
     from herdproof.conformance.traces.mapping import TraceMap
@@ -106,8 +115,9 @@ def replayed_by(
             )
     failing = frozenset(subject.declared)
     return conform_files(
-        traces, table, failing=failing, invariants=invariants, slack_ns=slack_ns, progress=told
-    )
+        traces, table, failing=failing, invariants=invariants, slack_ns=slack_ns, progress=told,
+        complete=complete,
+    )  # fmt: skip
 
 
 def map_of(name: str) -> TraceMap:

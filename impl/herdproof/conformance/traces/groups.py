@@ -48,6 +48,12 @@ def gaps(lines: Sequence[Any]) -> list[Missing]:
     return found
 
 
+def silent(lines: Sequence[Any], at: int) -> list[str]:
+    """Whose trace may be cut: who was heard before a line, by its place, and not since then."""
+    heard, since = ({(x.role, x.node) for x in some} for some in (lines[:at], lines[at:]))
+    return [f"of {node}, what came after its last line" for _, node in sorted(heard - since)]
+
+
 def groups_of_nodes(lines: Iterable[Any]) -> Mapping[tuple[str, str], frozenset[str] | None]:
     """
     By role and node, the one group that all of its lines name; None: there are others.

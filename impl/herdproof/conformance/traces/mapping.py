@@ -217,6 +217,11 @@ class TraceMap:
     """The number of states that may be carried."""
     excused: Callable[[Sequence[Any], int], str] | None = None
     """Of all lines, and the place of one that differs: why it may follow lines that are missing."""
+    strangers: Callable[[Sequence[Any], int], str] | None = None
+    """
+    Of a group's lines, and the place of one that differs: which lines of others, who have no trace
+    here, it may follow; empty if it need not. Asked unless all traces are known to be there.
+    """
     variant: Callable[[Sequence[Any]], TraceMap | None] | None = None
     """Of a group's lines: the map of a variant of the spec, where they say what only that does."""
     plain: bool = False

@@ -26,6 +26,7 @@ from herdproof.conformance.traces.groups import (
     gaps,
     groups_of,
     groups_of_nodes,
+    silent,
 )
 from herdproof.conformance.traces.line import TraceError, TraceLine, read_files
 from herdproof.conformance.traces.mapping import Raw, TraceMap
@@ -48,6 +49,7 @@ Watches = Callable[[], Watch]
 def conform_files(
     paths: Sequence[Path], table: TraceMap, *, failing: Collection[str] = (),
     invariants: bool = True, slack_ns: int = 0, cap: int = 0, progress: Progress | None = None,
+    complete: bool = True,
 ) -> Outcome:  # fmt: skip
     """
     Replay the traces of one run, one file or several, in the spec of a map.
@@ -56,11 +58,13 @@ def conform_files(
     0 on one machine. It is for raw maps; other lines say what they sent and received. The spec's
     promises and lemmas about single states, but for those that are known to be `failing`, are
     evaluated in every state. At most `cap` states (0: as the map says) are carried; more are
-    unknown. Raises `TraceError` for what cannot be read, or is no trace of this spec.
+    unknown. Unless each trace is known to be there to its end (`complete`), a group is unknown,
+    too, which differs after some process's last line. Raises `TraceError` for what cannot be read,
+    or is no trace of this spec.
     """
     return conform_lines(
         read_files(paths, table.formats), table, failing=failing, invariants=invariants,
-        slack_ns=slack_ns, cap=cap, progress=progress,
+        slack_ns=slack_ns, cap=cap, progress=progress, complete=complete,
     )  # fmt: skip
 
 
@@ -68,6 +72,7 @@ def conform_lines(
     lines: Sequence[Any], table: TraceMap, *, failing: Collection[str] = (),
     invariants: bool = True, slack_ns: int = 0, cap: int = 0, progress: Progress | None = None,
     whole: bool = True, plain: bool = False, watches: Watches | None = None,
+    complete: bool = True,
 ) -> Outcome:  # fmt: skip
     """
     The same of lines, in any order; `whole`: all that were ever written should be there.
@@ -105,15 +110,23 @@ def conform_lines(
         # In lines of the whole trace: up to the one that is not explained.
         matched = of[made.matched][0] if made.matched < len(of) else upto
         made = replace(made, matched=matched)
-        if made.verdict is not Verdict.DIFFERS or table.excused is None:
+        if made.verdict is not Verdict.DIFFERS:
             return made
-        why = table.excused(every, matched)
+        why = "" if complete else may_be_cut([line for _, line in of], made.matched, table)
+        if not why and table.excused is not None:
+            why = table.excused(every, matched)
         unknown = replace(made, verdict=Verdict.UNKNOWN, reason=why, mismatch=None)
         return unknown if why else made
 
     groups = groups_of(every)
     outcome = by_group(groups or [""], len(every), missing, replay)
     return outcome if groups else replace(outcome, groups={})
+
+
+def may_be_cut(lines: Sequence[TraceLine], at: int, table: TraceMap) -> str:
+    """Whose lines may be missing where one of a group's differs; empty if nobody's."""
+    strangers = table.strangers(lines, at) if table.strangers is not None else ""
+    return next(iter(silent(lines, at)), strangers)
 
 
 def _unsent(lines: Sequence[TraceLine]) -> Iterator[Missing]:

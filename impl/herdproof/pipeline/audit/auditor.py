@@ -83,5 +83,8 @@ class Auditor(Protocol):
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines, and makes its tables."""
 
+    def cut(self, lines: Sequence[Any], at: int) -> str:
+        """Whose lines may be missing where one of a group's differs; empty if nobody's."""
+
     def replay(self, lines: Sequence[Any]) -> Replayed:
         """A group's lines, in order, replayed in the spec."""

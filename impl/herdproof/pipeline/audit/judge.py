@@ -119,7 +119,8 @@ def add_replay(
     """
     replayed = auditor.replay(lines)
     if replayed.verdict == "differs" and not missing and not complete:
-        missing = _silent(lines, replayed.lines)
+        cut = auditor.cut(lines, replayed.lines)
+        missing = [cut] if cut else []
     if missing:
         replayed = replace(replayed, verdict="unknown", told=f"lines are missing: {missing[0]}")
     who = {"run": run, "group": group}
@@ -139,12 +140,6 @@ def add_replay(
     ]
     if replayed.verdict == "differs":
         rows.setdefault("violations", []).append(_differs(who, replayed, lines))
-
-
-def _silent(lines: Sequence[Any], at: int) -> list[str]:
-    """Whose trace may be cut: who was heard before a line, and not since then."""
-    heard, since = ({(x.role, x.node) for x in some} for some in (lines[:at], lines[at:]))
-    return [f"of {node}, what came after its last line" for _, node in sorted(heard - since)]
 
 
 def _differs(who: Mapping[str, str], replayed: Replayed, lines: Sequence[Any]) -> Row:

@@ -18,7 +18,7 @@ from herdproof.conformance.traces.clocks import Early, Setting
 from herdproof.conformance.traces.line import Formats
 from herdproof.conformance.traces.mapping import TraceMap
 from herdproof.conformance.traces.ordering import Ordered, ordered
-from herdproof.conformance.traces.replay import Watches, conform_lines
+from herdproof.conformance.traces.replay import Watches, conform_lines, may_be_cut
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.replayed import replayed
@@ -120,6 +120,10 @@ class MapAuditor(Auditor):
         """Who judges a group's lines: of the contract such a protocol promises nothing."""
         del run, group
         return ReplayedAlone()
+
+    def cut(self, lines: Sequence[Any], at: int) -> str:
+        """Whose lines may be missing where one of a group's differs; empty if nobody's."""
+        return may_be_cut(lines, at, self._table)
 
     def replay(self, lines: Sequence[Any], watches: Watches | None = None) -> Replayed:
         """A group's lines, in order, replayed in the spec; who `watches` is told of each step."""

@@ -425,7 +425,7 @@ class CentralGroup:
     def _owners(self, line: CentralStep) -> dict[Any, Any]:
         """The members that a write of owners names."""
         return {
-            self._named[name]: self._registered[who]
+            self._named[name]: self._registered.get(who)
             for topic, number, who in line.owners
             if (name := f"{topic}-{number}") in self._named
         }

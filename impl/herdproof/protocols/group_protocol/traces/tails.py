@@ -31,6 +31,13 @@ def unaccounted(lines: Sequence[TraceLine], at: int) -> str:
     return f"the last lines of {who} may be missing: what {line.node} found, no line accounts for"
 
 
+def predecessors(lines: Sequence[TraceLine], at: int) -> str:
+    """Whoever coordinated before the first coordinator here, and has no trace; empty if nobody."""
+    del at
+    first = min((x.arguments["epoch"] for x in lines if x.action == "load_group"), default=1)
+    return f"of who was elected in epoch {first - 1}, all lines" if first > 1 else ""
+
+
 def _is_told_whole(lines: Sequence[TraceLine], at: int) -> bool:
     """Tells whether something else follows a load, and what it has found, without a gap."""
     load = lines[at]

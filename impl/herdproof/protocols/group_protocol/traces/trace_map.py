@@ -40,7 +40,7 @@ from herdproof.protocols.group_protocol.traces.answers import untold
 from herdproof.protocols.group_protocol.traces.anybody import goes_to, in_replays
 from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
 from herdproof.protocols.group_protocol.traces.lines import member, members, owners
-from herdproof.protocols.group_protocol.traces.tails import unaccounted
+from herdproof.protocols.group_protocol.traces.tails import predecessors, unaccounted
 from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER, KAFKA, UNSEEN_STEPS
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdproof.protocols.group_replay import GroupReplay, places
@@ -588,4 +588,5 @@ def map_of() -> TraceMap:
         arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY, "wanted": ANY}, plain=True,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
         untraced=untraced, variant=map_for, excused=unaccounted,
+        strangers=predecessors,
     )  # fmt: skip

@@ -333,6 +333,20 @@ def stores(s: State, m: Member, p: Partition, offset: int) -> Way:
     return [("store", (m, p))] * (offset - s.consumed[m, p])
 
 
+def strangers(lines: Sequence[TraceLine], at: int) -> str:
+    """Whoever, without a trace, may have a partition that is refused, or stored what is read."""
+    line = lines[at]
+    if line.action == "refuse_claim":
+        return "of whoever has the partition that it claims, all lines"
+    if line.action != "read_offsets":
+        return ""
+    told: dict[tuple[str, str], int] = {}
+    for topic, number, offset in (p for x in lines[:at] for p in x.arguments.get("partitions", ())):
+        told[topic, number] = max(offset, told.get((topic, number), offset))
+    is_told = all(o <= told.get((t, n), -1) for t, n, o in line.arguments["partitions"])
+    return "" if is_told else "of whoever has stored the offsets that it reads, all lines"
+
+
 # ── The table ───────────────────────────────────────────────────────────────────────────────
 
 G = RebalancingTrace
@@ -364,5 +378,5 @@ def map_of(spec: Specification = PROVED) -> TraceMap:
     return TraceMap(
         in_replays(spec), ROWS, protocol=SELF_REBALANCING, group=RebalancingTrace,
         initial=G.initial, arguments={"m": "node", "p": ANY, "wanted": G.wanted},
-        ranks={"offset": Scale(zero=-1)}, plain=True,
+        ranks={"offset": Scale(zero=-1)}, plain=True, strangers=strangers,
     )  # fmt: skip
