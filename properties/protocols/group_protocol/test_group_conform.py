@@ -362,6 +362,24 @@ def test_what_the_spec_has_no_step_for_leaves_one_group_unknown() -> None:
     assert found == {GROUP: Verdict.UNKNOWN, "another": Verdict.CONFORMS}
 
 
+def test_an_audit_does_not_know_either_what_comes_after_a_deletion() -> None:
+    """Though the group lives again, which in the spec's eyes is another one."""
+    alone = TracedAlone().traced()
+    (leader,) = alone.stable()
+    alone.commit(leader, p0=7)
+    alone.leave(LeavingMember(member_id=leader.member_id, group_instance_id=None))
+    alone.answer(DeleteGroupsRequest(version=2, groups=(GROUP,)), DeleteGroupsResponse)
+    (leader,) = alone.stable()
+    alone.commit(leader, p0=2)
+    auditor = auditors()["group_protocol"]
+    texts = alone.stream.getvalue().splitlines()
+
+    replayed = auditor.replay(auditor.order([auditor.read(text, "alone") for text in texts]))
+
+    assert replayed.verdict == "unknown"
+    assert "delete_group (alone) is no step of the spec" in str(replayed.told)
+
+
 def test_an_offset_of_nobodys_partition_is_taken() -> None:
     """It is anybody's, if nobody has ever been assigned it."""
     alone = TracedAlone().traced()

@@ -222,6 +222,8 @@ class TraceMap:
     Of a group's lines, and the place of one that differs: which lines of others, who have no trace
     here, it may follow; empty if it need not. Asked unless all traces are known to be there.
     """
+    unmodelled: Collection[str] = ()
+    """Actions that are no steps of the spec: a group is unknown from its first one on."""
     variant: Callable[[Sequence[Any]], TraceMap | None] | None = None
     """Of a group's lines: the map of a variant of the spec, where they say what only that does."""
     plain: bool = False

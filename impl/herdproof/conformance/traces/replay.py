@@ -97,6 +97,7 @@ def conform_lines(
     if whole:
         every = numbered(ordered(lines, table.links(lines)), table.start)
         missing = [*gaps(every), *_unsent(every), *_untraced(every, table)]
+    missing += _unmodelled(every, table)
 
     def replay(group: str, upto: int) -> Outcome:
         of = [(k, line) for k, line in enumerate(every[:upto]) if line.group in ("", group)]
@@ -127,6 +128,14 @@ def may_be_cut(lines: Sequence[TraceLine], at: int, table: TraceMap) -> str:
     """Whose lines may be missing where one of a group's differs; empty if nobody's."""
     strangers = table.strangers(lines, at) if table.strangers is not None else ""
     return next(iter(silent(lines, at)), strangers)
+
+
+def _unmodelled(lines: Sequence[TraceLine], table: TraceMap) -> Iterator[Missing]:
+    """Lines from which on a group is followed no further: the spec has no such step."""
+    for k, line in enumerate(lines):
+        if line.action in table.unmodelled:
+            why = f"{line.action} ({line.place}) is no step of the spec"
+            yield Missing(why, k, frozenset({line.group}) if line.group else None)
 
 
 def _unsent(lines: Sequence[TraceLine]) -> Iterator[Missing]:

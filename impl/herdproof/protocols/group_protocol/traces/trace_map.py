@@ -487,7 +487,7 @@ class GroupTrace(GroupReplay):
 # ── The table ───────────────────────────────────────────────────────────────────────────────
 
 UNMODELLED = ("commit_from_outside", "delete_offsets", "delete_group")
-"""Steps that the spec does not have: a group's verdict is unknown from its first one on."""
+"""Steps of the coordinator that the spec does not have."""
 G = GroupTrace
 Leads = Callable[[Any, Told, State], Iterable[Way]]
 Shows = Callable[[Any, Told, State], Shown]
@@ -561,13 +561,9 @@ ROWS: Mapping[str, Row] = {
 
 
 def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
-    """Lines that are missing, or are followed no further: the spec has no such step."""
+    """Whose lines are missing: of Kafka's coordinator each step; of others, what clients heard."""
     if any(line.role == KAFKA for line in lines):
         yield Missing(f"{UNSEEN_STEPS}: `herdproof audit` judges these", 0)
-    for k, line in enumerate(lines):
-        if line.action in UNMODELLED:
-            why = f"{line.action} ({line.place}) is no step of the spec"
-            yield Missing(why, k, frozenset({line.group}) if line.group else None)
     yield from untold(lines)
 
 
@@ -588,5 +584,5 @@ def map_of() -> TraceMap:
         arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY, "wanted": ANY}, plain=True,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
         untraced=untraced, variant=map_for, excused=unaccounted,
-        strangers=predecessors,
+        strangers=predecessors, unmodelled=UNMODELLED,
     )  # fmt: skip
