@@ -343,7 +343,8 @@ def strangers(lines: Sequence[TraceLine], at: int) -> str:
     told: dict[tuple[str, str], int] = {}
     for topic, number, offset in (p for x in lines[:at] for p in x.arguments.get("partitions", ())):
         told[topic, number] = max(offset, told.get((topic, number), offset))
-    is_told = all(o <= told.get((t, n), -1) for t, n, o in line.arguments["partitions"])
+    read = line.arguments.get("partitions", ())
+    is_told = all(offset <= told.get((topic, number), -1) for topic, number, offset in read)
     return "" if is_told else "of whoever has stored the offsets that it reads, all lines"
 
 
