@@ -85,9 +85,26 @@ class Browser:
         )  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.navigate(page.absolute().as_uri())
+
+    def navigate(self, url: str) -> None:
+        """Go to an address, and wait until what is there has loaded."""
         self.events.clear()
-        self.call("Page.navigate", url=page.absolute().as_uri())
-        while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
+        self.call("Page.navigate", url=url)
+        self._await_loaded()
+
+    def follow(self, link: str) -> None:
+        """
+        Click on what this selector finds, and wait until the page that it leads to has loaded.
+
+        What is asked while the one page gives way to the other would be asked of nobody.
+        """
+        self.events.clear()
+        self.evaluate(f"document.querySelector({link!r}).click()")
+        self._await_loaded()
+
+    def _await_loaded(self) -> None:
+        while not self.told("Page.loadEventFired"):
             self.events.append(self._next())
 
     def evaluate(self, script: str) -> Any:

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
+from herdproof.broker.answering import COORDINATORS_FROM
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.protocols.group_protocol.server.standing import PATHS
+from herdproof.servers import eventually
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Create, Delete
 from herdproof.zookeeper.proxy import FaultProxy
@@ -27,6 +30,7 @@ from integration.clients import connected, new_root
 from integration.test_broker import PARTITIONS, offsets, standing, traced, two_ports_in_a_row
 from integration.test_broker_scenarios import LONG_MS, SESSION_MS, await_that_leads
 from integration.zookeeper_log import Transaction, transactions
+from properties.protocols.group_protocol.testing.wired import WiredClient
 
 GROUP = "cut-off"
 KINDS = [PYTHON, pytest.param((*PYTHON, JAVA), marks=pytest.mark.long)]
@@ -65,8 +69,22 @@ class Pair:
                 self.await_that_leads(0)
 
     def await_that_leads(self, number: int) -> None:
-        """Wait until this one coordinates; where it says that it does is its port for Kafka's."""
-        await_that_leads(self.bootstraps[number], f"127.0.0.1:{self._ports[number] + 1}")
+        """Wait until this one says that it coordinates."""
+        await_that_leads(self.bootstraps[number])
+
+    def told(self, number: int) -> set[tuple[int, str]]:
+        """The coordinator, as this one says: by FindCoordinator, and among Kafka's brokers."""
+        with closing(WiredClient(self.bootstraps[number])) as client:
+            found = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 4)
+            brokers = client.ask(MetadataRequest(topics=[]), 9).brokers
+        return {
+            *((each.node_id, f"{each.host}:{each.port}") for each in found.coordinators),
+            *(
+                (each.node_id, f"{each.host}:{each.port}")
+                for each in brokers
+                if each.node_id != self.kafka.broker_id
+            ),
+        }
 
     def depose(self) -> None:
         """Take the election's node from whoever leads, as an operator can."""
@@ -106,6 +124,27 @@ def pair(
     """Two brokers that have not been started."""
     with ExitStack() as stack:
         yield Pair(kafka, zookeeper, proxy, tmp_path, stack)
+
+
+def test_a_coordinator_is_one_broker_to_clients_and_its_successor_another(pair: Pair) -> None:
+    """
+    Whoever is asked, as long as it leads; and none has the number that Kafka's own broker has.
+
+    aiokafka keeps to its connection to a number: to a deposed coordinator's, which says that it
+    coordinates nothing, for as long as the successor gives that number as its own.
+    """
+    pair.start(LONG_MS)
+
+    def agree_on(number: int) -> bool:
+        said = {(COORDINATORS_FROM + number + 1, pair.bootstraps[number])}
+        return all(pair.told(asked) == said for asked in range(2))
+
+    assert eventually(lambda: agree_on(0), 20.0)
+    pair.proxy.freeze()
+    pair.depose()
+    pair.await_that_leads(1)
+    pair.proxy.thaw()
+    assert eventually(lambda: agree_on(1), 20.0)
 
 
 @pytest.mark.timeout(300)

@@ -247,8 +247,8 @@ def test_herdproof_groups_has_them_too(
 # ── A zombie ────────────────────────────────────────────────────────────────────────────────
 
 
-def leads(bootstrap: str, at: str | None = None) -> bool:
-    """Whether a broker says that it coordinates the group itself, there or at another port."""
+def leads(bootstrap: str) -> bool:
+    """Whether a broker says that it coordinates the group itself."""
     client = WiredClient(bootstrap)
     try:
         told = client.ask(
@@ -256,7 +256,7 @@ def leads(bootstrap: str, at: str | None = None) -> bool:
         ).coordinators[0]
     finally:
         client.close()
-    return not told.error_code and f"{told.host}:{told.port}" == (at or bootstrap)
+    return not told.error_code and f"{told.host}:{told.port}" == bootstrap
 
 
 def is_loading(bootstrap: str) -> bool:
@@ -268,10 +268,10 @@ def is_loading(bootstrap: str) -> bool:
         client.close()
 
 
-def await_that_leads(bootstrap: str, at: str | None = None) -> None:
+def await_that_leads(bootstrap: str) -> None:
     """Wait until a broker coordinates, and has read the group."""
     deadline = time.monotonic() + PATIENCE_S
-    while not leads(bootstrap, at) or is_loading(bootstrap):
+    while not leads(bootstrap) or is_loading(bootstrap):
         assert time.monotonic() < deadline, "it is not elected"
         time.sleep(0.05)
 

@@ -12,7 +12,6 @@ import pytest
 from herdproof.cli.run.demo.judging import Ending
 from herdproof.cli.run.demo.page import PageServer, page
 from herdproof.cli.run.demo.snapshot import Chapter, snapshot
-from herdproof.servers import eventually
 from integration.browser import DESKTOP, Browser, browser, find_browser
 from properties.demo.canned import HOSTILE, PARTITIONS, scene
 
@@ -107,10 +106,10 @@ def test_a_live_page_shows_the_end_and_keeps_the_report(tmp_path: Path, chromium
         return shown.pop(0) if len(shown) > 1 else shown[0]
 
     with PageServer(0, asked, tmp_path / "report.html") as server:
-        chromium.call("Page.navigate", url=server.url)
+        chromium.navigate(server.url)
         chromium.call("Runtime.evaluate", expression=done, awaitPromise=True)
         server.await_watchers()
 
     assert chromium.evaluate(TEXT.format("#badge")) == "● holds"
-    chromium.evaluate("document.querySelector('#ending a').click()")
-    assert eventually(lambda: chromium.evaluate("document.title") == "the report", 20.0)
+    chromium.follow("#ending a")
+    assert chromium.evaluate("document.title") == "the report"

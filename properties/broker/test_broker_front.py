@@ -21,7 +21,7 @@ from kafka.protocol.metadata import (
     MetadataRequest,
 )
 
-from herdproof.broker.answering import BrokerNode
+from herdproof.broker.answering import COORDINATORS_FROM, BrokerNode
 from herdproof.broker.codec import RequestHead, messages, write_answer
 from herdproof.broker.front import HIDDEN, FrontBroker, nodes_of
 from herdproof.broker.metrics import BrokerMetrics
@@ -48,7 +48,7 @@ async def fronted(there: Served, **limits: Any) -> AsyncIterator[Served]:
         )
         groups.elected(epoch=1)
         kafka = [(there.here.host, there.here.port)]
-        broker = FrontBroker(server, kafka, listener, groups)
+        broker = FrontBroker(server, kafka, listener, groups, 3)
         host, port = await broker.open()
         front = Served(server, there.alone, groups, BrokerNode(0, host, port))
         front.front = broker
@@ -62,30 +62,35 @@ async def fronted(there: Served, **limits: Any) -> AsyncIterator[Served]:
 async def to_broker(front: Served, client: WireClient) -> WireClient:
     """A client at the port that the front has for Kafka's broker."""
     told = await client.ask(MetadataRequest(version=9, topics=[]), 9)
-    (node,) = told.brokers
+    (node,) = (each for each in told.brokers if each.node_id < COORDINATORS_FROM)
     return await client_of(replace(front, here=BrokerNode(1, node.host, node.port)))
 
 
 @in_a_loop
 async def test_no_answer_tells_where_kafka_is() -> None:
-    """Metadata and DescribeCluster, in every version, name a port of ours; it is the same one."""
+    """Metadata and DescribeCluster, in every version, name ports of ours: a broker's, groups'."""
     async with served() as kafka, fronted(kafka) as front:
         client = await client_of(front)
-        ports = set()
+        nodes = set()
         for version in range(13):
             asked = MetadataRequest(version=version, topics=[])
-            ports |= {each.port for each in (await client.ask(asked, version)).brokers}
+            told = (await client.ask(asked, version)).brokers
+            nodes |= {(each.node_id, each.port) for each in told}
         for version in (0, 1):
             asked = DescribeClusterRequest(version=version)
-            ports |= {each.port for each in (await client.ask(asked, version)).brokers}
+            told = (await client.ask(asked, version)).brokers
+            nodes |= {(each.broker_id, each.port) for each in told}
+        coordinator = (COORDINATORS_FROM + 3, front.here.port)
         for version in range(7):
             named = {"key": "g"} if version < 4 else {"coordinator_keys": ["g"]}
             answer = await client.ask(FindCoordinatorRequest(version=version, **named), version)
-            ports |= {each.port for each in ([answer] if version < 4 else answer.coordinators)}
+            told = [answer] if version < 4 else answer.coordinators
+            assert {(each.node_id, each.port) for each in told} == {coordinator}
 
-        assert len(ports) == 1
-        assert kafka.here.port not in ports
-        assert front.here.port not in ports  # that is for bootstrapping
+        ((broker, port),) = nodes - {coordinator}
+        assert coordinator in nodes
+        assert broker == kafka.here.node_id
+        assert port not in (kafka.here.port, front.here.port)
 
 
 @in_a_loop
@@ -107,7 +112,7 @@ async def test_what_is_announced_is_what_both_speak_and_can_be_passed_on_unread(
 async def test_kafka_4s_versions_are_cut_to_what_can_be_passed_on() -> None:
     """Produce 13, Fetch 18, KIP-848, share groups, streams groups, offsets in transactions."""
     async with served() as kafka, fronted(kafka) as front:
-        broker = FrontBroker(front.server, [], KafkaListener(), front.groups)
+        broker = FrontBroker(front.server, [], KafkaListener(), front.groups, 3)
         every = dict.fromkeys(range(100), (0, 18))
         spoken = broker._in_common({**every, ApiKey.Produce: (3, 13)})
 
@@ -123,7 +128,8 @@ async def test_kafka_4s_versions_are_cut_to_what_can_be_passed_on() -> None:
 async def test_records_go_through_and_groups_do_not() -> None:
     """What is produced at the front lies in Kafka; a group that joins there is not known to it."""
     async with served() as kafka, fronted(kafka) as front:
-        client = await to_broker(front, await client_of(front))
+        bootstrapped = await client_of(front)
+        client = await to_broker(front, bootstrapped)
         produced = await client.ask(produce("t", batch(b"a")), 8)
         client.send(produce("t", batch(b"b"), acks=0), 8)
         client._asked.pop()
@@ -135,7 +141,7 @@ async def test_records_go_through_and_groups_do_not() -> None:
                 protocol_type="consumer", protocols=[made(name="range", metadata=b"")],
             ), 0,
         )  # fmt: skip
-        ours = await client.ask(ListGroupsRequest(version=4), 4)
+        ours = await bootstrapped.ask(ListGroupsRequest(version=4), 4)
         theirs = await (await client_of(kafka)).ask(ListGroupsRequest(version=4), 4)
 
         assert produced.responses[0].partition_responses[0].error_code == 0

@@ -9,7 +9,7 @@ from herdproof.broker.groups import group_handlers
 from herdproof.broker.log import MemoryLog
 from herdproof.broker.records import Records
 from herdproof.broker.sasl import SASL_VERSIONS, SaslGate, SaslUsers
-from herdproof.broker.server import BrokerPort, BrokerServer, with_api_versions
+from herdproof.broker.server import BrokerServer, advertised, with_api_versions
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.broker.topics import TopicApis
 
@@ -48,9 +48,3 @@ class AloneBroker:
             **group_handlers(groups, lambda: here),
         }, {} if users is None else SASL_VERSIONS)  # fmt: skip
         return here
-
-
-def advertised(node_id: int, listener: KafkaListener, port: BrokerPort) -> BrokerNode:
-    """The node that clients are told to connect to."""
-    host = listener.advertised_host or listener.host
-    return BrokerNode(node_id, host, listener.advertised_port or port.address[1])

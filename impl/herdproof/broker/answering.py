@@ -37,6 +37,14 @@ class BrokerNode:
     port: int
 
 
+COORDINATORS_FROM = 1 << 30
+"""
+Where ids of coordinators begin in front of a Kafka: no client must take one for a broker of
+Kafka's, whose ids are small; nor for another coordinator, since a client whose connection to the
+former one lives on does not open another one to the same id (seen: aiokafka).
+"""
+
+
 class GroupApis(Protocol):
     """A coordinator of consumer groups, as the broker sees it; some protocol's room has one."""
 

@@ -21,7 +21,14 @@ from kafka.protocol.admin import ListGroupsResponse
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
-from herdproof.broker.answering import BrokerNode, GroupApis, Handler, Handlers, at_once
+from herdproof.broker.answering import (
+    COORDINATORS_FROM,
+    BrokerNode,
+    GroupApis,
+    Handler,
+    Handlers,
+    at_once,
+)
 from herdproof.broker.codec import (
     KafkaRequest,
     RequestHead,
@@ -34,7 +41,7 @@ from herdproof.broker.codec import (
 from herdproof.broker.connection import KafkaConnection
 from herdproof.broker.groups import GROUP_KEYS, SEVERAL_KEYS_FROM, group_handlers
 from herdproof.broker.sasl import SASL_VERSIONS, SaslLogin, SaslWatch
-from herdproof.broker.server import BrokerPort, BrokerServer, versions_handler
+from herdproof.broker.server import BrokerPort, BrokerServer, advertised, versions_handler
 from herdproof.broker.settings import KafkaListener
 from herdproof.broker.upstream import Address, TakeWhole, UpstreamLink, ask_kafka, link
 from herdproof.errors import WorldError
@@ -65,13 +72,15 @@ class FrontBroker:
     """
     The ports in front of the Kafka at these addresses, for the groups of one coordinator.
 
-    With a `login` that Kafka asks for SASL: whom it lets in is let in here.
+    The coordinator is found at the port for bootstrapping, as broker `COORDINATORS_FROM` +
+    `broker_id`. With a `login` that Kafka asks for SASL: whom it lets in is let in here.
     """
 
     def __init__(
         self, server: BrokerServer, kafka: list[Address], listener: KafkaListener,
-        groups: GroupApis, login: SaslLogin | None = None,
+        groups: GroupApis, broker_id: int, login: SaslLogin | None = None,
     ) -> None:  # fmt: skip
+        self._broker_id = broker_id
         self._server = server
         self._kafka = kafka
         self._listener = listener
@@ -82,6 +91,8 @@ class FrontBroker:
         """Where Kafka's brokers are, by id."""
         self._ports: dict[int, BrokerPort] = {}
         """Where each of them is for our clients."""
+        self._first: BrokerPort | None = None
+        """The port for bootstrapping."""
         self._opening = asyncio.Lock()
         self._spoken: Versions = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -97,7 +108,7 @@ class FrontBroker:
         self._spoken = self._in_common({
             each.api_key: (each.min_version, each.max_version) for each in told.api_keys
         })  # fmt: skip
-        first = await self._server.open_port(self._listener.port)
+        self._first = first = await self._server.open_port(self._listener.port)
         metadata = await ask_kafka(self._kafka, PLAIN_METADATA, {"topics": []}, self._login)
         await self._heard({each.node_id: (each.host, each.port) for each in metadata.brokers})
         self._equip(first, lambda: list(self._brokers.values()) + self._kafka, None)
@@ -132,15 +143,14 @@ class FrontBroker:
             **{api: handler for api, handler in groups.items() if api != ApiKey.FindCoordinator},
             ApiKey.ApiVersions: versions_handler(self._spoken, {}),
         }
-        if node_id is not None and node_id != min(self._ports):
+        if node_id is not None:
             port.handlers = {**port.handlers, ApiKey.ListGroups: self._lists_nothing}
 
     def here(self) -> BrokerNode | None:
-        """This broker, as it is found as coordinator: at the port of Kafka's first broker."""
-        if not self._ports:
+        """This broker, as it is found as coordinator: at the port for bootstrapping."""
+        if self._first is None:
             return None
-        node_id = min(self._ports)
-        return BrokerNode(node_id, *self._advertised(node_id))
+        return advertised(COORDINATORS_FROM + self._broker_id, self._listener, self._first)
 
     def _advertised(self, node_id: int) -> Address:
         """Where clients reach a broker."""
@@ -256,7 +266,7 @@ class FrontBroker:
         """Name the coordinator among the brokers: some clients look for its address only there."""
         here = self.here()
         node = None if here is None else self._groups.coordinator(here)
-        if node is None or node.node_id in self._ports:
+        if node is None:
             return
         if head.api == ApiKey.Metadata:
             made = type(answer).MetadataResponseBroker

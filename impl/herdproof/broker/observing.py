@@ -71,7 +71,7 @@ class ObservedFront(FrontBroker):
         self, server: BrokerServer, kafka: list[Address], listener: KafkaListener,
         versions: Versions, see: Callable[[SeenAnswer], None], login: SaslLogin | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(server, kafka, listener, KafkaGroups(versions), login)
+        super().__init__(server, kafka, listener, KafkaGroups(versions), 0, login)
         self._read = versions
         self._see = see
 

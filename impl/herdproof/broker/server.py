@@ -24,7 +24,7 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from herdproof.broker.answering import Handler, Handlers, at_once
+from herdproof.broker.answering import BrokerNode, Handler, Handlers, at_once
 from herdproof.broker.codec import (
     KafkaRequest,
     RequestHead,
@@ -264,3 +264,9 @@ class BrokerServer:
             if connection.is_idle and connection.active_s < since:
                 connection.refuse("idle")
         self._sweep = self._loop.call_later(idle_s / 10, self._sweep_idle)
+
+
+def advertised(node_id: int, listener: KafkaListener, port: BrokerPort) -> BrokerNode:
+    """The node that clients are told to connect to."""
+    host = listener.advertised_host or listener.host
+    return BrokerNode(node_id, host, listener.advertised_port or port.address[1])

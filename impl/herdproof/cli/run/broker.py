@@ -172,10 +172,12 @@ async def serve(
                 await served(server, (here.host, here.port))
         else:
             async with coordinating(configuration, server, core) as (groups, stand):
-                front = FrontBroker(server, kafka, listener, groups, configuration.kafka)
+                front = FrontBroker(
+                    server, kafka, listener, groups, configuration.broker_id, configuration.kafka
+                )
                 address = await front.open()
                 found = front.here()
-                assert found is not None, "Kafka has told of a broker"
+                assert found is not None, "it is open"
                 await stand((found.host, found.port))
                 await served(server, address)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from herdproof.broker.answering import BrokerNode, Reply
+from herdproof.broker.answering import COORDINATORS_FROM, BrokerNode, Reply
 from herdproof.broker.codec import KafkaRequest
 from herdproof.errors import WorldError
 from herdproof.protocols.election.elector import Paths
@@ -50,11 +50,6 @@ PATHS = GroupPaths(
 )
 REGISTRATIONS = "/herdproof/broker_addresses"
 """Its children are the brokers that run, by id."""
-OTHERS_FROM = 1 << 30
-"""
-Where ids of coordinators begin that are other brokers: in front of a Kafka, whose ids are small, no
-client must take such a one for a broker of Kafka's.
-"""
 CONNECT_S = 30.0
 STAND_AGAIN_S = 1.0
 """Time that a coordinator that had to step down stays out of the election."""
@@ -216,5 +211,5 @@ class StandingGroups:
             self._leader_watch.look_soon()
             return
         told = json.loads(answer.data)
-        self._leader = BrokerNode(OTHERS_FROM + broker_id, told["host"], told["port"])
+        self._leader = BrokerNode(COORDINATORS_FROM + broker_id, told["host"], told["port"])
         log.info("stands by: broker %d leads, at %s:%d", broker_id, told["host"], told["port"])
