@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -238,9 +237,7 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(
     reader = consumer(coordinator.address, name)
     coordinator.await_registrations(1)
     coordinator.ask(Start((Offset(name, "0", NO_OFFSET),)), generation=1)
-    since = time.monotonic()
     eventually(lambda: any(f"has no topic {name!r}" in each for each in reader.troubles))
-    assert time.monotonic() - since < 3
     assert reader.poll(0) is None
 
     kafka.create_topic(name, 1)
