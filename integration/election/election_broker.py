@@ -19,7 +19,7 @@ import threading
 import time
 
 from herdproof.protocols.election.shell import ZkElection
-from herdproof.protocols.election.tracing import Tracer
+from herdproof.protocols.election.tracing import ElectorTracer
 from herdproof.zookeeper.operations import Changed, Done, Refusal, Set, Why
 
 WRITE_EVERY_S = 0.1
@@ -31,7 +31,7 @@ class Broker:
     def __init__(self, hosts: str, broker: str, timeout_s: float, path: str, run: str) -> None:
         self.broker = broker
         self.path = path
-        self.tracer = Tracer(broker, run, sys.stdout)
+        self.tracer = ElectorTracer(broker, run, sys.stdout)
         self.epoch = 0
         self.ends = threading.Event()
         self.election = ZkElection(

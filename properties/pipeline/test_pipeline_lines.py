@@ -386,6 +386,11 @@ def elected(lines: Sequence[dict[str, Any]], *, replay: bool = False) -> Rows:
     return judge(ELECTION, run, "", read, replay=replay)
 
 
+def leads_now(line: dict[str, Any]) -> bool:
+    """True if its broker believes that it leads."""
+    return bool(line.get("seen", {}).get("leads"))
+
+
 def of(rows: Rows) -> dict[str, str]:
     """The verdicts."""
     return {row["property"]: row["verdict"] for row in rows["verdicts"]}
@@ -410,17 +415,17 @@ def test_elections_are_read_as_their_reader_reads_them(election: list[dict[str, 
         read = read_line(text, "f:1")
         assert replace(read, place="") == read_any_line(text, formats=FORMATS)
         assert read.written() == text
-    with pytest.raises(Malformed, match=r"`state\.due`") as refused:
-        read_line(json.dumps({**election[0], "state": {**election[0]["state"], "due": 1}}), "f:1")
+    with pytest.raises(Malformed, match=r"`seen\.due`") as refused:
+        read_line(json.dumps({**election[1], "seen": {**election[1]["seen"], "due": 1}}), "f:1")
     assert refused.value.reason == "malformed"
 
 
 def test_two_leaders_of_one_epoch_are_found(election: list[dict[str, Any]]) -> None:
     """A broker says that it leads, in an epoch that was another one's."""
-    leads = [line for line in election if line["state"]["leads"]]
+    leads = [line for line in election if leads_now(line)]
     one = leads[0]
     two = next(x for x in leads if x["node"] != one["node"])
-    lied = {**two, "state": {**two["state"], "token": one["state"]["token"]}}
+    lied = {**two, "seen": {**two["seen"], "token": one["seen"]["token"]}}
 
     rows = elected([lied if line is two else line for line in election])
 
@@ -429,17 +434,19 @@ def test_two_leaders_of_one_epoch_are_found(election: list[dict[str, Any]]) -> N
 
 def test_a_write_of_a_past_epoch_is_found(election: list[dict[str, Any]]) -> None:
     """It was sent when another one led, and was done."""
-    first = next(line for line in election if line["state"]["leads"])
+    first = next(line for line in election if leads_now(line))
     later = next(
         line
         for line in election
-        if line["state"]["leads"] and line["state"]["token"] > first["state"]["token"]
+        if leads_now(line) and line["seen"]["token"] > first["seen"]["token"]
     )
     writes = [line for line in election if line["action"] == "write"]
     write = next(
-        x for x in writes if x["answered"]["outcome"] == "done" and x["since_ns"] > later["time_ns"]
-    )
-    lied = {**write, "answered": {**write["answered"], "epoch": first["state"]["token"]}}
+        x for x in writes
+        if x["arguments"]["answered"]["outcome"] == "done" and x["time_ns"] > later["time_ns"]
+    )  # fmt: skip
+    answered = {**write["arguments"]["answered"], "epoch": first["seen"]["token"]}
+    lied = {**write, "arguments": {**write["arguments"], "answered": answered}}
 
     rows = elected([lied if line is write else line for line in election])
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any, TextIO
 
-from herdproof.simulator.process import Process
-
 Tells = Callable[[Any, Any, Sequence[Any]], None]
 """Told of the core, of an event that it has taken, and of what that has led to."""
 
@@ -15,17 +13,21 @@ Tells = Callable[[Any, Any, Sequence[Any]], None]
 class ProcessTracers:
     """Observes a run; `tracer_of` makes the tracer of a process when it first does something."""
 
-    def __init__(self, tracer_of: Callable[[Process, TextIO], Tells]) -> None:
+    def __init__(self, tracer_of: Callable[[Any, TextIO], Tells]) -> None:
         self._tracer_of = tracer_of
-        self._stream = StringIO()
-        self._tracers: dict[int, tuple[Process, Tells]] = {}
+        self.stream = StringIO()
+        self._tracers: dict[int, tuple[Any, Tells]] = {}
 
-    def __call__(self, who: Process, event: object, effects: Sequence[object]) -> None:
+    def __call__(self, who: Any, event: object, effects: Sequence[object]) -> None:
         """A process's core has taken an event."""
+        self.of(who)(who, event, effects)
+
+    def of(self, who: Any) -> Any:
+        """The tracer of a process, or of its core; another one of its name has its own."""
         if id(who) not in self._tracers:
-            self._tracers[id(who)] = (who, self._tracer_of(who, self._stream))
-        self._tracers[id(who)][1](who, event, effects)
+            self._tracers[id(who)] = (who, self._tracer_of(who, self.stream))
+        return self._tracers[id(who)][1]
 
     def texts(self) -> list[str]:
         """The lines of the trace, as they stand in a file."""
-        return self._stream.getvalue().splitlines()
+        return self.stream.getvalue().splitlines()

@@ -244,6 +244,19 @@ def test_the_command_says_what_to_write(options: list[str], why: str, tmp_path: 
     assert why.format(spec) in refused.output
 
 
+def test_traces_of_different_protocols_are_not_replayed_together(tmp_path: Path) -> None:
+    """In either order, and whatever the versions of their lines: one sentence, exit 2."""
+    lease, former = run(tmp_path / "lease", 1), tmp_path / "former"
+    former.write_text('{"schema":1,"protocol":"election","run":"r"}\n')
+    why = f"traces of different protocols ({lease} of Lease and {former} of election): give one"
+
+    for traces in ([lease, former], [former, lease]):
+        refused = command("conform", *traces)
+
+        assert refused.exit_code == 2
+        assert why in refused.output
+
+
 def test_a_field_that_no_line_shows_is_named(tmp_path: Path) -> None:
     """A place that no line has compares nothing: it conforms, and says so."""
     spec, trace = tmp_path / "lease_of_my_own.py", run(tmp_path / "good", 1)

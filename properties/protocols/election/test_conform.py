@@ -22,11 +22,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from herdproof.conformance.traces.line import TraceError, read_files
+from herdproof.conformance.traces.line import START, TraceError, read_files
 from herdproof.errors import HerdError
 from herdproof.protocols.election.held.flawed import FLAWS, simulated_with
-from herdproof.protocols.election.traces.trace_map import NAMED, NEVER, raw
-from herdproof.protocols.election.tracing import FORMATS, Tracers
+from herdproof.protocols.election.simulated import ElectorTracers
+from herdproof.protocols.election.traces.ledger import NAMED
+from herdproof.protocols.election.traces.trace_map import NEVER, raw
+from herdproof.protocols.election.tracing import FORMATS
 from herdproof.protocols.implementation import implementation
 from herdspec import Sort, Spec, action, each, fault, require
 from herdspec.check.conformance.conform import Outcome, Verdict, conform
@@ -56,14 +58,15 @@ def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> 
     """
     machine = Machine(Ground(ELECTION, {"Broker": brokers}, bound=1, faults=1))
     chance, state = Random(seed), machine.initial()
-    with path.open("w") as stream, suppress(HerdError, AssertionError):
-        tracers = Tracers(f"seed {seed}", stream)
+    tracers = ElectorTracers(f"seed {seed}")
+    with suppress(HerdError, AssertionError):
         flaws = frozenset({flaw} - {""})
         world = simulated_with(flaws, brokers, observe=tracers, wrote=tracers.wrote)
         for _ in range(steps):
             step = chosen(list(machine.steps(state)), chance)
             state = step.state
             getattr(world, step.action.name)(*(b.index for b in step.arguments))
+    path.write_text("".join(f"{text}\n" for text in tracers.texts()))
 
 
 def chosen(possible: list[Step], chance: Random) -> Step:
@@ -139,7 +142,7 @@ WORDS = {
     "link": ("connected", "suspended", "lost"),
     "call": ("none", "look", "recall", "read", "create", "delete", "write"),
     "outcome": ("absent", "found", "epoch", "done", "refused", "unknown", "late"),
-    "action": tuple(sorted(NAMED - {"restart"} | {"start", "handle_watch", "handle_late"})),
+    "action": tuple(sorted(NAMED - {"restart"} | {START, "handle_watch", "handle_late"})),
     "node": ("broker1", "broker2", "broker3"),
 }
 FREE = {"time_ns", "since_ns"}
@@ -227,10 +230,10 @@ def is_open(lines: list[dict[str, Any]], number: int, way: tuple[str, ...]) -> b
     line = lines[number]
     last = all(i["node"] != line["node"] for i in lines[number + 1 :])
     return (
-        way in (("answered", "zxid"), ("answered", "owner"))
-        or (way == ("state", "due") and line["action"] == "handle_watch")
-        or (way == ("session",) and line["action"] == "handle_new_session" and last)
-        or (way == ("node",) and line["action"] == "start" and last)
+        (way[:-1] == ("arguments", "answered") and way[-1] in ("zxid", "owner"))
+        or (way == ("seen", "due") and line["action"] == "handle_watch")
+        or (way == ("arguments", "session") and line["action"] == "handle_new_session" and last)
+        or (way == ("node",) and line["action"] == START and last)
     )
 
 
@@ -240,8 +243,8 @@ def test_an_outcome_that_was_not_is_rejected_at_its_line(
     """A creation told as refused that was done is named, though lines before it expected it."""
     lines = json.loads(json.dumps(clean))
     number, line = next((k, i) for k, i in enumerate(lines) if i["action"] == "handle_create")
-    assert line["answered"]["outcome"] == "done"
-    line["answered"] |= {"outcome": "refused", "epoch": 0, "zxid": 0}
+    assert line["arguments"]["answered"]["outcome"] == "done"
+    line["arguments"]["answered"] |= {"outcome": "refused", "epoch": 0, "zxid": 0}
 
     outcome = conform_files([put(tmp_path / "trace", lines)])
 
@@ -272,7 +275,7 @@ def test_what_differs_before_a_missing_line_differs(
     """Up to there all is told."""
     lines = json.loads(json.dumps(clean))
     number, line = next((k, i) for k, i in enumerate(lines) if i["action"] == "handle_create")
-    line["state"]["token"] += 1
+    line["seen"]["token"] += 1
     last = max(k for k, i in enumerate(lines) if i["sequence"] > 2)
 
     outcome = conform_files([put(tmp_path / "trace", lines[: last - 1] + lines[last:])])
@@ -284,7 +287,7 @@ def test_a_broker_whose_trace_is_missing_is_named(
     clean: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """The others find a leader's node that is nobody's: that is no mistake of theirs."""
-    leads = next(i["node"] for i in clean if i["state"]["leads"])
+    leads = next(i["node"] for i in clean if i.get("seen", {}).get("leads"))
     outcome = conform_files([put(tmp_path / "trace", [i for i in clean if i["node"] != leads])])
 
     assert outcome.verdict is Verdict.UNKNOWN
@@ -353,7 +356,7 @@ def test_clocks_that_are_apart_are_allowed_for_and_hide_nothing(
     assert outcome.verdict is Verdict.CONFORMS, told(outcome)
 
     lines = json.loads(json.dumps(clean))
-    lines[40]["state"]["leads"] ^= True
+    lines[40]["seen"]["leads"] ^= True
     flawed = files(spread(lines, {"broker2": 30}), tmp_path)
     outcome = conform_files(flawed, slack_ns=30_000_000)
     assert outcome.verdict is Verdict.UNKNOWN

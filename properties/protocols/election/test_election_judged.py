@@ -14,12 +14,12 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import read_files
+from herdproof.conformance.traces.line import START, read_files
 from herdproof.conformance.traces.ordering import ordered
 from herdproof.pipeline.judging.gaps import Filled, gaps_of, last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.election.judged.judge import ElectionJudge
-from herdproof.protocols.election.tracing import FORMATS, TraceLine
+from herdproof.protocols.election.tracing import FORMATS, ElectorLine
 from herdspec.check.observation.observed import Ruling
 from properties.protocols.election.test_conform import walk
 
@@ -29,7 +29,7 @@ STALE = "only_the_present_epoch_writes"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[list[TraceLine]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[list[ElectorLine]]:
     """Elections in which all kinds of things happen."""
     found = []
     for seed in range(6):
@@ -39,13 +39,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[list[TraceLine]]:
     return found
 
 
-def judged(lines: Sequence[TraceLine]) -> dict[str, Ruling]:
+def judged(lines: Sequence[ElectorLine]) -> dict[str, Ruling]:
     """What came of each promise; the judge is pickled on its way."""
     found = ordered(lines)
     gaps = gaps_of(found, alone=True, missing=())
     judge, broken = ElectionJudge(), set[str]()
 
-    def note(_: TraceLine) -> None:
+    def note(_: ElectorLine) -> None:
         broken.update(found.promise.name for found in judge.broken())
 
     go_through(judge, Filled(found.lines, gaps, last_lines(found.lines)), note)
@@ -55,12 +55,12 @@ def judged(lines: Sequence[TraceLine]) -> dict[str, Ruling]:
     return rulings
 
 
-def broken(lines: Sequence[TraceLine]) -> set[str]:
+def broken(lines: Sequence[ElectorLine]) -> set[str]:
     """What is violated."""
     return {name for name, ruling in judged(lines).items() if ruling is Ruling.VIOLATED}
 
 
-def test_in_clean_runs_everything_that_happens_holds(runs: list[list[TraceLine]]) -> None:
+def test_in_clean_runs_everything_that_happens_holds(runs: list[list[ElectorLine]]) -> None:
     """But ZooKeeper's epoch is in no line."""
     for lines in runs:
         assert broken(lines) == set()
@@ -70,7 +70,7 @@ def test_in_clean_runs_everything_that_happens_holds(runs: list[list[TraceLine]]
 
 
 def test_whatever_is_deleted_from_a_clean_run_nothing_is_violated(
-    runs: list[list[TraceLine]],
+    runs: list[list[ElectorLine]],
 ) -> None:
     """Lines, tails, whole nodes; and where nothing is known of who leads, nothing holds."""
     chance = Random(1)
@@ -87,23 +87,23 @@ def test_whatever_is_deleted_from_a_clean_run_nothing_is_violated(
             assert broken(left) == set()
 
 
-def leading(lines: Sequence[TraceLine]) -> list[TraceLine]:
+def leading(lines: Sequence[ElectorLine]) -> list[ElectorLine]:
     """The first line of each who leads, by epochs."""
     found = {line.state.token: line for line in reversed(lines) if line.state.leads}
     return [found[epoch] for epoch in sorted(found)]
 
 
-def with_epoch(lines: Sequence[TraceLine], node: str, old: int, new: int) -> list[TraceLine]:
+def with_epoch(lines: Sequence[ElectorLine], node: str, old: int, new: int) -> list[ElectorLine]:
     """A node that calls the epoch that it leads in by another number."""
     return [
-        replace(line, state=replace(line.state, token=new))
+        replace(line, seen=replace(line.state, token=new))
         if line.node == node and line.state.token == old
         else line
         for line in lines
     ]
 
 
-def test_who_takes_up_anothers_epoch_is_found_however_late(runs: list[list[TraceLine]]) -> None:
+def test_who_takes_up_anothers_epoch_is_found_however_late(runs: list[list[ElectorLine]]) -> None:
     """Whoever has led in it, and whether or not that one still does."""
     tried = 0
     for lines in runs:
@@ -116,25 +116,25 @@ def test_who_takes_up_anothers_epoch_is_found_however_late(runs: list[list[Trace
     assert tried > 5
 
 
-def test_two_who_lead_in_one_epoch_at_a_time_are_found(runs: list[list[TraceLine]]) -> None:
+def test_two_who_lead_in_one_epoch_at_a_time_are_found(runs: list[list[ElectorLine]]) -> None:
     """Of whom each is the coordinator, as it believes."""
     lines = runs[2]
     one = leading(lines)[0]
     two = replace(one, node="another", sequence=2, time_ns=one.time_ns + 1)
     begins = replace(
-        next(x for x in lines if x.action == "start"), node="another", time_ns=one.time_ns
+        next(x for x in lines if x.action == START), node="another", time_ns=one.time_ns
     )
 
     assert broken([*lines, begins, two]) == {TAKEN_UP, TWO}
 
 
 def test_a_process_that_takes_up_its_nodes_former_epoch_is_found(
-    runs: list[list[TraceLine]],
+    runs: list[list[ElectorLine]],
 ) -> None:
     """It has begun anew, and cannot know what it won before."""
     lines = runs[2]
     one, last = leading(lines)[-1], lines[-1]
-    start = next(line for line in lines if line.action == "start" and line.node == one.node)
+    start = next(line for line in lines if line.action == START and line.node == one.node)
     again = [
         replace(start, time_ns=last.time_ns + 10**9),
         replace(one, sequence=2, time_ns=last.time_ns + 2 * 10**9),
@@ -143,26 +143,28 @@ def test_a_process_that_takes_up_its_nodes_former_epoch_is_found(
     assert broken([*lines, *again]) == {TAKEN_UP}
 
 
-def test_a_write_of_a_past_epoch_is_found(runs: list[list[TraceLine]]) -> None:
+def test_a_write_of_a_past_epoch_is_found(runs: list[list[ElectorLine]]) -> None:
     """It was sent when another epoch had been taken up, and was done."""
     lines = runs[2]
     first, *_, last = leading(lines)
     write = next(
         x for x in lines
-        if x.answered is not None and (x.action, x.answered.outcome) == ("write", "done")
+        if x.action == "write" and x.arguments.answered is not None
+        and x.arguments.answered.outcome == "done"
     )  # fmt: skip
-    assert write.answered is not None
-    told = replace(write.answered, epoch=first.state.token)
+    assert write.arguments.answered is not None
+    told = replace(write.arguments.answered, epoch=first.state.token)
     late = replace(
-        write, answered=told, node="late", sequence=1, time_ns=last.time_ns + 2,
-        since_ns=last.time_ns + 1, state=replace(write.state, leads=False),
+        write, arguments=replace(write.arguments, answered=told), node="late", sequence=1,
+        time_ns=last.time_ns + 2, since_ns=last.time_ns + 1,
+        seen=replace(write.state, leads=False),
     )  # fmt: skip
 
     assert broken([*lines, late]) == {STALE}
     assert broken([*lines, replace(late, since_ns=first.time_ns)]) == set()
 
 
-def test_after_a_gap_it_is_known_again_who_leads(runs: list[list[TraceLine]]) -> None:
+def test_after_a_gap_it_is_known_again_who_leads(runs: list[list[ElectorLine]]) -> None:
     """And a run whose last word on that is missing is not known to hold."""
     lines = runs[2]
     own = [line for line in lines if line.node == leading(lines)[0].node]

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from herdproof.conformance.traces import line as generic
-from herdproof.conformance.traces.line import TraceError
+from herdproof.conformance.traces.line import START, TraceError
 from herdproof.conformance.traces.tracer import open_trace
 from herdproof.protocols.election.elector import (
     Answered,
@@ -27,17 +27,17 @@ from herdproof.protocols.election.elector import (
     Woken,
     leader_data,
 )
-from herdproof.protocols.election.traces.trace_map import NAMED
+from herdproof.protocols.election.simulated import ElectorTracers
+from herdproof.protocols.election.traces.ledger import NAMED, UNNAMED
 from herdproof.protocols.election.tracing import (
     BEGINNING,
     FORMATS,
-    UNNAMED,
     AnswerLine,
     AskLine,
+    ElectorArguments,
+    ElectorLine,
+    ElectorTracer,
     State,
-    TraceLine,
-    Tracer,
-    Tracers,
 )
 from herdproof.zookeeper.operations import (
     Answer,
@@ -61,13 +61,13 @@ ME, OTHER = 7, 8
 UP, DOWN, GONE = (LinkChanged(link, ME) for link in Link)
 
 
-def read_line(text: str) -> TraceLine:
+def read_line(text: str) -> ElectorLine:
     """One line of an election's trace."""
-    line: TraceLine = generic.read_line(text, formats=FORMATS)
+    line: ElectorLine = generic.read_line(text, formats=FORMATS)
     return line
 
 
-def read_trace(path: Path) -> list[TraceLine]:
+def read_trace(path: Path) -> list[ElectorLine]:
     """Every line of an election's trace."""
     return generic.read_file(path, FORMATS)
 
@@ -94,10 +94,10 @@ WON = Done((Changed(stat(version=3, zxid=30)), Created("/leader")))
 EPOCH = Data(b"", stat(version=2, zxid=20))
 
 
-def trace_of(*events: Event | Answer) -> list[TraceLine]:
+def trace_of(*events: Event | Answer) -> list[ElectorLine]:
     """What a core's tracer writes about these events; an answer is that to the last call."""
     core, stream = Elector("broker1"), io.StringIO()
-    tracer = Tracer("broker1", "run", stream)
+    tracer = ElectorTracer("broker1", "run", stream)
     for event in events:
         told: Any = event
         if not isinstance(event, Event):
@@ -107,7 +107,7 @@ def trace_of(*events: Event | Answer) -> list[TraceLine]:
 
 
 CASES: dict[str, tuple[Event | Answer, ...]] = {
-    "start": (),
+    START: (),
     "handle_new_session": (UP,),
     "stand": (UP, Stand()),
     "ignore": (UP, Resign()),
@@ -148,15 +148,15 @@ def test_a_line_tells_the_core_s_fields_and_the_call() -> None:
     """A line holds the core's fields after the step, the answer with its numbers, and the call."""
     line = trace_of(*CASES["handle_read"])[-1]
 
-    assert line.state == replace(BEGINNING, link="connected", stands=True, call="create")
-    assert line.answered == answered_line("read", 2, "epoch", epoch=2, zxid=20)
-    assert line.asked == AskLine(call="create", number=3, watch=False, epoch=2)
-    assert (line.node, line.run, line.session) == ("broker1", "run", ME)
+    assert line.state == replace(BEGINNING, link=Link.CONNECTED, stands=True, call=Call.CREATE)
+    assert line.arguments.answered == answered_line("read", 2, "epoch", epoch=2, zxid=20)
+    assert line.arguments.asked == AskLine(call=Call.CREATE, number=3, watch=False, epoch=2)
+    assert (line.node, line.run, line.arguments.session) == ("broker1", "run", ME)
 
 
 def test_whose_node_was_found_is_left_to_the_reader() -> None:
     """A line tells the owner that ZooKeeper named, not what the core made of it."""
-    told = trace_of(UP, Stand(), Found(stat(owner=OTHER, zxid=12)))[-1].answered
+    told = trace_of(UP, Stand(), Found(stat(owner=OTHER, zxid=12)))[-1].arguments.answered
 
     assert told == answered_line("look", 1, "found", owner=OTHER, zxid=12)
 
@@ -166,7 +166,7 @@ def test_an_answer_that_nobody_knows_is_late() -> None:
     line = trace_of(UP, Stand(), Refusal(Why.CONNECTION_LOSS))[-1]
 
     assert line.action == "handle_late"
-    assert line.answered == answered_line("look", 1, "unknown")
+    assert line.arguments.answered == answered_line("look", 1, "unknown")
 
 
 @pytest.mark.parametrize(
@@ -181,28 +181,28 @@ def test_an_answer_that_nobody_knows_is_late() -> None:
 def test_a_write_tells_whether_its_epoch_was_the_present_one(answer: Answer, outcome: str) -> None:
     """A write is refused if the check of its epoch failed; other refusals say nothing of that."""
     stream = io.StringIO()
-    Tracer("broker1", "run", stream).wrote(3, answer, since_ns=5)
+    ElectorTracer("broker1", "run", stream).wrote(3, answer, since_ns=5)
 
     line = read_line(stream.getvalue().splitlines()[-1])
 
     assert (line.action, line.since_ns) == ("write", 5)
-    assert line.answered is not None
-    assert (line.answered.outcome, line.answered.epoch) == (outcome, 3)
-    assert line.answered.zxid == (44 if outcome == "done" else 0)
+    told = line.arguments.answered
+    assert told is not None
+    assert (told.outcome, told.epoch) == (outcome, 3)
+    assert told.zxid == (44 if outcome == "done" else 0)
 
 
 def test_a_new_core_of_the_same_name_is_a_new_process() -> None:
-    """Tracers tell a restarted node by its new core: its lines begin with `start` again."""
-    stream = io.StringIO()
-    tracers = Tracers("run", stream)
+    """Tracers tell a restarted node by its new core: its lines begin anew."""
+    tracers = ElectorTracers("run")
     for _ in range(2):
         core = Elector("broker1")
         tracers(core, UP, core.receive(UP))
 
-    lines = [read_line(line) for line in stream.getvalue().splitlines()]
+    lines = [*map(read_line, tracers.texts())]
 
     assert [(line.action, line.sequence) for line in lines] == [
-        ("start", 1), ("handle_new_session", 2), ("start", 1), ("handle_new_session", 2),
+        (START, 1), ("handle_new_session", 2), (START, 1), ("handle_new_session", 2),
     ]  # fmt: skip
 
 
@@ -210,22 +210,22 @@ def test_a_line_is_in_the_file_as_soon_as_it_is_written(tmp_path: Path) -> None:
     """Nothing waits in a buffer: another process reads a line while the writer lives."""
     path = tmp_path / "trace"
     with open_trace(path) as stream:
-        Tracer("broker1", "run", stream)
+        ElectorTracer("broker1", "run", stream)
 
-        assert [line.action for line in read_trace(path)] == ["start"]
+        assert [line.action for line in read_trace(path)] == [START]
 
 
 def test_a_line_that_was_cut_off_is_ended_before_the_next_process_writes(tmp_path: Path) -> None:
     """A restarted process does not glue its first line to the rest of a killed one's last."""
     path = tmp_path / "trace"
-    path.write_text('{"schema":1')
+    path.write_text('{"schema":2')
     with open_trace(path) as stream:
-        Tracer("broker1", "run", stream)
+        ElectorTracer("broker1", "run", stream)
 
     first, second = path.read_text().splitlines()
 
-    assert first == '{"schema":1'
-    assert read_line(second).action == "start"
+    assert first == '{"schema":2'
+    assert read_line(second).action == START
 
 
 GOOD = trace_of(*CASES["handle_create"])[-1]
@@ -251,16 +251,18 @@ def changed(**values: Any) -> str:
     [
         ("no json", "no JSON"),
         ("[]", "a JSON object"),
-        (changed(schema=2), "schema's version is 2; this reader knows version 1"),
+        (changed(schema=3), "schema's version is 3; this reader knows versions 1 and 2"),
         (changed(schema=None), "schema's version is None"),
         (changed(protocol="raft"), "protocol is 'raft'"),
         (changed(node=None), "field `node` is missing"),
         (changed(node=3), "field `node` is an integer; it must be text"),
         (changed(sequence=True), "field `sequence` is true or false; it must be an integer"),
-        (changed(state=3), "field `state` is an integer; it must be a JSON object"),
-        (changed(state__leads=None), "field `state.leads` is missing"),
-        (changed(state__leads="yes"), "field `state.leads` is text; it must be true or false"),
-        (changed(answered__zxid=None), "field `answered.zxid` is missing"),
+        (changed(seen=3), "field `seen` is an integer; it must be a JSON object"),
+        (changed(seen=None), "field `seen` is missing"),
+        (changed(seen__leads=None), "field `seen.leads` is missing"),
+        (changed(seen__link="up"), "field `seen.link`: Invalid enum value 'up'"),
+        (changed(seen__leads="yes"), "field `seen.leads` is text; it must be true or false"),
+        (changed(arguments__answered__zxid=None), "field `arguments.answered.zxid` is missing"),
     ],
 )
 def test_a_line_that_is_wrong_is_refused_with_its_place(
@@ -287,7 +289,7 @@ def test_a_last_line_that_was_cut_off_is_named_as_such(tmp_path: Path) -> None:
 
 def test_fields_that_a_reader_does_not_know_are_skipped() -> None:
     """A writer may add fields of its own."""
-    assert read_line(changed(host="x", state__mood="good")) == GOOD
+    assert read_line(changed(host="x", seen__mood="good")) == GOOD
 
 
 def test_a_trace_that_is_not_there_is_an_error_of_its_reader(tmp_path: Path) -> None:
@@ -299,7 +301,7 @@ def test_a_trace_that_is_not_there_is_an_error_of_its_reader(tmp_path: Path) -> 
 # ── The documentation ───────────────────────────────────────────────────────────────────────
 
 
-def documented() -> Iterator[TraceLine]:
+def documented() -> Iterator[ElectorLine]:
     """The example lines of the page."""
     for block in re.findall(r"^```json\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL):
         yield from map(read_line, block.splitlines())
@@ -313,9 +315,9 @@ def test_the_page_shows_a_line_of_every_action() -> None:
 def test_the_page_names_every_field() -> None:
     """No field is left undocumented."""
     rows = set(re.findall(r"^\| `(\w+)` \| (?:int|string|bool|object)", DOCS, re.M))
-    parts = (TraceLine, AnswerLine, AskLine, State)
+    parts = (ElectorArguments, AnswerLine, AskLine, State)
 
-    assert rows == {name for part in parts for name in part.__struct_fields__} - {"place"}
+    assert rows == {name for part in parts for name in part.__struct_fields__}
 
 
 def test_the_calls_of_the_page_are_the_core_s() -> None:

@@ -80,7 +80,11 @@ def replayed(
     from herdproof.protocols.implementation import implementation
     from herdspec.check.protocol import names
 
-    _, named = protocol_of(traces[0])
+    said = {name: trace for trace in traces[::-1] for _, name in [protocol_of(trace)] if name}
+    if len(said) > 1:
+        which = " and ".join(f"{trace} of {name}" for name, trace in sorted(said.items()))
+        raise UsageError(f"these are traces of different protocols ({which}): give one run's")
+    named = next(iter(said), "")
     if named not in names():
         read_files(traces)  # says what is wrong with it, if it is no trace at all
         raise UsageError(

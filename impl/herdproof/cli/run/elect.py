@@ -45,7 +45,7 @@ def elect(
     from herdproof.conformance.traces.tracer import open_trace
     from herdproof.protocols.election.elector import Paths
     from herdproof.protocols.election.shell import ZkElection
-    from herdproof.protocols.election.tracing import Tracer
+    from herdproof.protocols.election.tracing import ElectorTracer
 
     logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)
     default = Paths()
@@ -53,7 +53,7 @@ def elect(
     with ExitStack() as stack:
         observe = None
         if trace is not None:
-            observe = Tracer(broker, run, stack.enter_context(opened(trace, open_trace)))
+            observe = ElectorTracer(broker, run, stack.enter_context(opened(trace, open_trace)))
         election = ZkElection(
             zookeeper,
             broker,

@@ -3,7 +3,8 @@ Lines of traces: one struct for what every line has, one reader, one word for wh
 
 A line is a JSON object. `TraceLine` is version 2 of the format, for any protocol: steps, arguments
 and observed fields in the names of its spec. Formats of a version 1 are structs of their own, which
-extend `Line`; whoever reads such lines names them (`formats`). Format: `docs/trace.md`.
+extend `Line`; whoever reads such lines names them (`formats`). A `FormerLine` is read, and is one
+of version 2 from then on. Format: `docs/trace.md`.
 
 Lines are read by the million: as structs of msgspec they cost a tenth of what dataclasses would.
 """
@@ -15,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,7 +25,7 @@ from msgspec.structs import replace
 
 from herdproof.errors import PeerError
 
-SCHEMA = 2
+SCHEMA: Final = 2
 """The version of the format of any protocol."""
 
 START = "(start)"
@@ -137,6 +138,14 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
         return _ENCODER.encode(replace(self, place="")).decode()
 
 
+class FormerLine(Line, kw_only=True, gc=False):
+    """A line of a version that is read, and written no more."""
+
+    def present(self) -> Line:
+        """The line of the present version that says the same."""
+        raise NotImplementedError
+
+
 _ENCODER = msgspec.json.Encoder()
 
 Formats = Mapping[tuple[int, str], type[Any]]
@@ -184,6 +193,8 @@ def decoded(made: type[Any], text: str, place: str) -> Any:
         raise TraceError(_wrong(str(problem))) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from None
+    if isinstance(line, FormerLine):
+        line = line.present()
     line.place = place
     return line
 

@@ -15,10 +15,11 @@ from herdproof.errors import Malformed
 
 
 class Reader:
-    """Reads lines of one format at once; what is none of these is told by the reader of all."""
+    """Reads lines of the newest format at once; all others are read by the reader of all."""
 
     def __init__(self, formats: Formats) -> None:
-        (((self._schema, _), self._made),) = formats.items()
+        self._schema, _ = newest = max(formats)
+        self._made = formats[newest]
         self._formats = formats
 
     def __call__(self, text: str, place: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import StringIO
 from itertools import count
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from herdproof.pipeline.campaign.adapter import STEP_NS, AdapterSimulated, Walk
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.election.held.adapter import electors
 from herdproof.protocols.election.held.flawed import FLAWS
-from herdproof.protocols.election.tracing import Tracers
+from herdproof.protocols.election.simulated import ElectorTracers
 from herdproof.protocols.implementation import auditors
 from herdspec.language.surface import Kind
 from herdspec.protocols.election.plan import PROTOCOL
@@ -54,11 +53,11 @@ class Cores(Walk):
     turns = STEPS
 
     def __init__(self, asked: Asked, size: int, faulty: float) -> None:
-        stream, times = StringIO(), count(step=STEP_NS)
-        tracers = Tracers(str(asked.seed), stream, lambda: next(times))
+        times = count(step=STEP_NS)
+        tracers = ElectorTracers(str(asked.seed), lambda: next(times))
         adapter = electors(frozenset({asked.flaw} - {""}), observe=tracers, wrote=tracers.wrote)
         super().__init__(Held(ELECTION, adapter, Broker=size), asked, PROTOCOL.name)
-        self.stream = stream
+        self.stream = tracers.stream
         of_kinds = {Kind.STEP: 1 - ASKED_FOR - faulty, Kind.COMMAND: ASKED_FOR, Kind.FAULT: faulty}
         self.shares = {
             tuple(a.name for a in ELECTION.actions if a.kind is kind): share

@@ -11,9 +11,11 @@ asked later, so events are brought to the inboxes before the answer of the call 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
+from herdproof.conformance.traces.tracer import Clock
 from herdproof.protocols.election.elector import (
     Answered,
     Call,
@@ -25,6 +27,8 @@ from herdproof.protocols.election.elector import (
 )
 from herdproof.protocols.election.gate import Observe, Shell, ignore_event
 from herdproof.protocols.election.gated import GatedElection, Impossible
+from herdproof.protocols.election.tracing import ElectorTracer
+from herdproof.simulator.traced import ProcessTracers
 from herdproof.simulator.zookeeper import Snapshot as Service
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import Answer, Create, Done, Link, Operation, Refusal, Set, Why
@@ -55,6 +59,17 @@ class Broker:
         self.former = (*self.former, self.session)
         self.session = session
         self.connected = True
+
+
+class ElectorTracers(ProcessTracers):
+    """The tracers of the cores of a run: a new core of a broker is another process of it."""
+
+    def __init__(self, run: str, clock: Clock = time.time_ns) -> None:
+        super().__init__(lambda core, stream: ElectorTracer(core.broker, run, stream, clock))
+
+    def wrote(self, core: Elector, epoch: int, answer: Answer) -> None:
+        """A write of this core's owner was answered."""
+        self.of(core).wrote(epoch, answer)
 
 
 class Snapshot(NamedTuple):

@@ -1,19 +1,14 @@
 """
-Traces: one JSON line for each step of a node's protocol, written from the core's own fields.
+The trace of an election: a line for each step of a node's protocol, from the core's own fields.
 
-`Tracer` is the seam's writer: give it to a shell as its observer. What it writes is version 1 of an
-election's lines, which `docs/trace.md` documents, where other implementations find what they must
-write. Lines are read as all traces are (`conformance/traces/line.py`); `FORMATS` says as what.
-
-Every line is written with one call and flushed before the core's effects are carried out: what a
-node did is in its trace even if the node is killed then. Only the machine's crash can lose lines
-(there is no fsync), and a process that is killed within the call can leave a last line that is
-cut off, which the reader names as such.
+`ElectorTracer` is the seam's writer: give it to a shell as its observer. Its lines are version 2 of
+the format: actions and fields in the names of the spec, and as arguments what the spec has none of
+(sessions, calls, transactions). `docs/trace.md` says what other implementations must write. Lines
+are read as all traces are (`conformance/traces/line.py`); `FORMATS` says as what.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Sequence
@@ -23,8 +18,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import Formats, Int, Line
-from herdproof.conformance.traces.tracer import Clock
+from herdproof.conformance.traces.line import (
+    SCHEMA,
+    START,
+    Formats,
+    FormerLine,
+    Int,
+    Line,
+    TraceLine,
+)
+from herdproof.conformance.traces.tracer import Clock, Tracer
 from herdproof.protocols.election.elector import (
     NOBODY_KNOWS,
     Ask,
@@ -52,15 +55,8 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 
-SCHEMA: Final = 1
-"""The version of the format; a reader refuses what it does not know."""
-
 ELECTION: Final = "election"
 """The protocol of an election's trace."""
-
-UNNAMED = frozenset({"start", "handle_watch", "handle_wake", "handle_late", "ignore"})
-"""Actions of a trace that the spec does not have; all others are named as the spec's are."""
-
 
 WRITE: Final = "write"
 """The call, and the step, of the owner's fenced writes."""
@@ -71,17 +67,15 @@ STALE = Refusal(Why.BAD_VERSION, 0)
 class State(Struct, kw_only=True, gc=False):
     """The state of a core after a step; see `Elector`."""
 
-    link: str
+    link: Link
     stands: bool
     leads: bool
     token: Int
-    call: str
+    call: Call
     due: bool
 
 
-BEGINNING = State(
-    link=Link.LOST.value, stands=False, leads=False, token=0, call=Call.NONE.value, due=False
-)
+BEGINNING = State(link=Link.LOST, stands=False, leads=False, token=0, call=Call.NONE, due=False)
 """The state of a core when its process starts."""
 
 
@@ -107,7 +101,7 @@ class AnswerLine(Struct, kw_only=True, gc=False):
 class AskLine(Struct, kw_only=True, gc=False):
     """A call that was sent, read off the operation itself."""
 
-    call: str
+    call: Call
     number: Int
     watch: bool
     """True if it leaves a watch."""
@@ -115,51 +109,74 @@ class AskLine(Struct, kw_only=True, gc=False):
     """The epoch that its transaction checks; -1 where it checks none."""
 
 
-class TraceLine(Line, kw_only=True, gc=False):
+class ElectorArguments(Struct, kw_only=True, frozen=True, gc=False, omit_defaults=True):
+    """The arguments of a step that the spec does not have."""
+
+    session: Int = 0
+    """The session after the step; 0 before the first."""
+    answered: AnswerLine | None = None
+    asked: AskLine | None = None
+
+
+class ElectorLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
     """One step of one node."""
 
-    schema: Literal[1] = SCHEMA
-    protocol: Literal["election"] = ELECTION
-    since_ns: Int
-    """A write was sent then; of all other steps, `time_ns`."""
-    session: Int
-    """The session after the step; 0 before the first."""
-    answered: AnswerLine | None
-    asked: AskLine | None
-    state: State
+    schema: Literal[2]
+    protocol: Literal["election"]
+    arguments: ElectorArguments = ElectorArguments()  # type: ignore[assignment]
+    seen: State | None = None  # type: ignore[assignment]
+    """The node's own entries of the spec's fields; None in the first line of a process."""
+
+    def __post_init__(self) -> None:
+        if self.seen is None and self.action != START:
+            raise ValueError("the field `seen` is missing")
+
+    @property
+    def state(self) -> State:
+        """The core's fields after the step."""
+        return BEGINNING if self.seen is None else self.seen
 
     @property
     def epoch(self) -> int:
         """The last epoch that the node led in."""
         return self.state.token
 
-    @property
-    def earliest_ns(self) -> int:
-        """When the step may have happened at the earliest."""
-        return min(self.since_ns, self.time_ns)
 
-    def written(self) -> str:
-        """The line as it stands in a file, without its end."""
-        raw = msgspec.to_builtins(self)
-        return json.dumps({name: raw[name] for name in WRITTEN}, separators=(",", ":"))
+class FormerElectorLine(FormerLine, kw_only=True, gc=False):
+    """A line of version 1, which had the arguments and the state beside each other."""
+
+    schema: Literal[1]
+    protocol: Literal["election"]
+    since_ns: Int
+    session: Int
+    answered: AnswerLine | None
+    asked: AskLine | None
+    state: State
+
+    def present(self) -> Line:
+        """The line of version 2 that says the same."""
+        begins = self.action == "start"
+        return ElectorLine(
+            schema=SCHEMA, protocol=self.protocol, run=self.run, node=self.node,
+            sequence=self.sequence, time_ns=self.time_ns, action=START if begins else self.action,
+            since_ns=0 if self.since_ns == self.time_ns else self.since_ns,
+            arguments=ElectorArguments(
+                session=self.session, answered=self.answered, asked=self.asked
+            ),
+            seen=None if begins and self.state == BEGINNING else self.state,
+        )  # fmt: skip
 
 
-WRITTEN = (
-    "schema", "protocol", "run", "node", "sequence", "time_ns", "since_ns", "action", "session",
-    "answered", "asked", "state",
-)  # fmt: skip
-"""The fields of a line, as they are written."""
-
-FORMATS: Formats = {(SCHEMA, ELECTION): TraceLine}
+FORMATS: Formats = {(SCHEMA, ELECTION): ElectorLine, (1, ELECTION): FormerElectorLine}
 """The formats of elections' traces."""
 
 
 # ── Writing ─────────────────────────────────────────────────────────────────────────────────
 
 
-class Tracer:
+class ElectorTracer:
     """
-    Writes the trace of one process of a node, from `start` on; an observer for a shell.
+    Writes the trace of one process of a node; an observer for a shell.
 
     `run` names what belongs together. Several tracers may share a stream. May be called by any
     thread; what the stream raises is raised.
@@ -168,19 +185,13 @@ class Tracer:
     def __init__(
         self, node: str, run: str, stream: TextIO, clock: Clock = time.time_ns
     ) -> None:  # fmt: skip
-        self.node = node
-        self.run = run
-        self.stream = stream
-        self.clock = clock
+        self._tracer = Tracer(ELECTION, node, stream, run=run, clock=clock)
         self._lock = threading.Lock()
-        self._sequence = 0
         self._session = 0
         self._state = BEGINNING
-        self._write("start")
 
-    def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
+    def __call__(self, core: Elector, _event: Event, effects: Sequence[Effect]) -> None:
         """The core has taken an event."""
-        del event  # the core says what it was
         asked = next((e for e in effects if isinstance(e, Ask)), None)
         with self._lock:
             self._session = core.session
@@ -188,58 +199,30 @@ class Tracer:
             for step in effects:
                 if isinstance(step, Step):
                     told = answer_line(step.call.value, step.number, step.answer)
-                    self._write(step.action, told if step.number else None, _asked(core, asked))
+                    self._step(step.action, told if step.number else None, _asked(core, asked))
 
-    def wrote(self, epoch: int, answer: Answer, since_ns: int | None = None) -> None:
+    def wrote(self, epoch: int, answer: Answer, since_ns: int = 0) -> None:
         """The owner's fenced write, sent at `since_ns` under an epoch, was answered."""
         with self._lock:
             told = replace(answer_line(WRITE, 0, answer), epoch=epoch)
-            self._write(WRITE, told, since_ns=since_ns)
+            self._step(WRITE, told, since_ns=since_ns)
 
-    def _write(
+    def _step(
         self, action: str, answered: AnswerLine | None = None, asked: AskLine | None = None,
-        since_ns: int | None = None,
+        since_ns: int = 0,
     ) -> None:  # fmt: skip
-        self._sequence += 1
-        now = self.clock()
-        line = TraceLine(
-            run=self.run, node=self.node, sequence=self._sequence, time_ns=now,
-            since_ns=now if since_ns is None else since_ns, action=action,
-            session=self._session, answered=answered, asked=asked, state=self._state,
+        told = {"session": self._session, "answered": answered, "asked": asked}
+        self._tracer.step(
+            action, seen=msgspec.to_builtins(self._state), since_ns=since_ns,
+            arguments={name: value for name, value in told.items() if value},
         )  # fmt: skip
-        self.stream.write(line.written() + "\n")
-        self.stream.flush()
-
-
-class Tracers(dict[Elector, Tracer]):
-    """
-    Tracers for many nodes on one stream: a new one for each core that turns up.
-
-    Another core of the same name is another process of its node.
-    """
-
-    def __init__(self, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
-        super().__init__()
-        self._given = run, stream, clock
-
-    def __missing__(self, core: Elector) -> Tracer:
-        tracer = self[core] = Tracer(core.broker, *self._given)
-        return tracer
-
-    def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
-        """A core has taken an event."""
-        self[core](core, event, effects)
-
-    def wrote(self, core: Elector, epoch: int, answer: Answer) -> None:
-        """A write of this core's owner was answered."""
-        self[core].wrote(epoch, answer)
 
 
 def state_of(core: Elector) -> State:
     """A core's fields, as a trace tells them."""
     return State(
-        link=core.link.value, stands=core.stands, leads=core.leads,
-        token=core.token, call=core.call.value, due=core.due,
+        link=core.link, stands=core.stands, leads=core.leads,
+        token=core.token, call=core.call, due=core.due,
     )  # fmt: skip
 
 
@@ -253,7 +236,7 @@ def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
             pass
         case Multi(operations=(Set(path=path, version=version) | Check(path, version), *_)):
             epoch = version if path == core.paths.epoch else ANY_VERSION
-    return AskLine(call=core.call.value, number=asked.number, watch=watch, epoch=epoch)
+    return AskLine(call=core.call, number=asked.number, watch=watch, epoch=epoch)
 
 
 def answer_line(call: str, number: int, answer: Answer | None) -> AnswerLine:

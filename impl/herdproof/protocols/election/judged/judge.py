@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from herdproof.conformance.traces.line import START
 from herdproof.pipeline.judging.gaps import Gap
 from herdproof.pipeline.judging.plain import PlainJudge
-from herdproof.protocols.election.tracing import TraceLine
+from herdproof.protocols.election.tracing import ElectorLine
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.election.contract import CONTRACT
 
@@ -47,14 +48,14 @@ class ElectionJudge(PlainJudge):
         self.__dict__.update(state)
         self.seen.bind(WATCHES)
 
-    def take(self, line: TraceLine) -> bool:
+    def take(self, line: ElectorLine) -> bool:
         """The next line; whether it broke something."""
-        node, state, told = line.node, line.state, line.answered
-        if line.action == "start":
+        node, state, told = line.node, line.state, line.arguments.answered
+        if line.action == START:
             self._lives[node] = self._lives.get(node, 0) + 1
         if told is not None and (told.call, told.outcome) == ("write", "done"):
             is_stale = any(
-                epoch > told.epoch and since_ns < line.since_ns
+                epoch > told.epoch and since_ns < line.earliest_ns
                 for epoch, since_ns in self._taken_up_ns.items()
             )
             self.seen.amend("stale_write_accepted", (), False)

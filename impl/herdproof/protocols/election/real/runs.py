@@ -20,7 +20,7 @@ from herdproof.conformance.traces.tracer import open_trace
 from herdproof.errors import NotInTime
 from herdproof.ports import LOOPBACK
 from herdproof.protocols.election.shell import ZkElection
-from herdproof.protocols.election.tracing import Tracer
+from herdproof.protocols.election.tracing import ElectorTracer
 from herdproof.zookeeper.client import expire_session
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Answer, Create, Refusal, Set, Why
@@ -55,7 +55,7 @@ class Candidate:
         self.trace = trace
         self.proxy = FaultProxy(LOOPBACK, port).start()
         stack.callback(self.proxy.stop)
-        self.tracer = Tracer(name, RUN, stack.enter_context(open_trace(trace)))
+        self.tracer = ElectorTracer(name, RUN, stack.enter_context(open_trace(trace)))
         self.election = ZkElection(
             f"{LOOPBACK}:{self.proxy.port}",
             name,

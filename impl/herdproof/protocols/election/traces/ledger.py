@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from herdproof.protocols.election.tracing import BEGINNING, UNNAMED, AnswerLine, State, TraceLine
+from herdproof.conformance.traces.line import START
+from herdproof.protocols.election.elector import Call
+from herdproof.protocols.election.tracing import BEGINNING, AnswerLine, ElectorLine, State
 
 OUTCOMES = {
     "look": {"absent", "found"},
@@ -28,9 +30,15 @@ OUTCOMES = {
 NO_EPOCH = -1
 """The epoch that a call tells which checks none."""
 
-PLAIN = {"stand", "resign", "look", "handle_suspended", "handle_reconnected", "handle_lost",
-         "handle_new_session"}  # fmt: skip
-"""Named steps that handle no answer."""
+HANDLE = {"write"} | {f"handle_{call}" for call in OUTCOMES if call != "write"}
+"""Steps that handle an answer."""
+NAMED = frozenset({
+    "stand", "resign", "restart", "look", *HANDLE,
+    "handle_suspended", "handle_reconnected", "handle_lost", "handle_new_session",
+})  # fmt: skip
+"""The spec's actions that a trace names; the others are inferred. No line says `restart`."""
+UNNAMED = frozenset({START, "handle_watch", "handle_wake", "handle_late", "ignore"})
+"""Actions of a trace that the spec does not have; all others are named as the spec's are."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +51,12 @@ class Process:
     state: State = field(default_factory=lambda: BEGINNING)
     tokens: frozenset[int] = frozenset({0})
 
-    def after(self, line: TraceLine) -> Process:
+    def after(self, line: ElectorLine) -> Process:
         """The books after one more line."""
-        number = self.number if line.asked is None else line.asked.number
+        told = line.arguments
+        number = self.number if told.asked is None else told.asked.number
         tokens = self.tokens | {line.state.token}
-        return Process(line.sequence, line.session, number, line.state, tokens)
+        return Process(line.sequence, told.session, number, line.state, tokens)
 
 
 class Ledger:
@@ -58,34 +67,32 @@ class Ledger:
         self.sessions: dict[int, str] = {}
         self.transactions = Transactions()
 
-    def process(self, line: TraceLine) -> Process | None:
+    def process(self, line: ElectorLine) -> Process | None:
         """The books of a line's process, before it."""
-        return Process() if line.action == "start" else self.processes.get(line.node)
+        return Process() if line.action == START else self.processes.get(line.node)
 
-    def objection(self, line: TraceLine) -> str | None:
+    def objection(self, line: ElectorLine) -> str | None:
         """Why a line does not fit those before it, if so; otherwise it is in the books."""
         process = self.process(line)
         if process is None:
-            return f"the trace of {line.node} does not begin with `start`"
+            return f"the trace of {line.node} does not begin with `{START}`"
         found = (
             self._sequence(process, line)
             or self._session(process, line)
             or self._call(process, line)
             or self._answer(process, line)
-            or (line.answered and self.transactions.objection(line.answered, line.session))
-            or None
+            or self.transactions.objection(line)
         )
         if found is None:
             self.processes[line.node] = process.after(line)
         return found
 
-    def _sequence(self, process: Process, line: TraceLine) -> str | None:
+    def _sequence(self, process: Process, line: ElectorLine) -> str | None:
         if line.sequence != process.sequence + 1:
             return f"sequence {line.sequence} follows {process.sequence}: a line is missing"
-        known = UNNAMED | PLAIN | {f"handle_{call}" for call in OUTCOMES} - {"handle_write"}
-        if line.action not in known | {"write"}:
+        if line.action not in UNNAMED | NAMED - {"restart"}:
             return f"the action {line.action!r} is unknown"
-        if line.action == "start" and (line.state != BEGINNING or line.session):
+        if line.action == START and (line.state != BEGINNING or line.arguments.session):
             return "a process starts with a session, or with knowledge"
         if line.action == "write" and line.state != process.state:
             return "a write changed the elector"
@@ -94,51 +101,54 @@ class Ledger:
             return f"{line.action} made a look due, which only a watch or a wish to stand does"
         return None
 
-    def _session(self, process: Process, line: TraceLine) -> str | None:
+    def _session(self, process: Process, line: ElectorLine) -> str | None:
+        session = line.arguments.session
         if line.action != "handle_new_session":
-            if line.session != process.session:
-                return f"the session became {line.session}, and no new session was told of"
-            unconnected = {"start", "stand", "resign", "ignore", "write"} | {"handle_wake"}
-            if not line.session and (line.action not in unconnected or _acts(line)):
+            if session != process.session:
+                return f"the session became {session}, and no new session was told of"
+            unconnected = {START, "stand", "resign", "ignore", "write", "handle_wake"}
+            if not session and (line.action not in unconnected or _acts(line)):
                 return "something happened before the first session"
             return None
-        if line.session == 0 or line.session in self.sessions:
-            whose = self.sessions.get(line.session, "nobody")
-            return f"the new session {line.session} is not new: it is {whose}'s"
-        self.sessions[line.session] = line.node
+        if session == 0 or session in self.sessions:
+            whose = self.sessions.get(session, "nobody")
+            return f"the new session {session} is not new: it is {whose}'s"
+        self.sessions[session] = line.node
         return None
 
-    def _call(self, process: Process, line: TraceLine) -> str | None:
-        asked = line.asked
+    def _call(self, process: Process, line: ElectorLine) -> str | None:
+        asked = line.arguments.asked
         if asked is None:
-            if line.state.call not in ("none", process.state.call):
-                return f"the call {line.state.call} is under way, and none was sent"
+            if line.state.call not in (Call.NONE, process.state.call):
+                return f"the call {line.state.call.value} is under way, and none was sent"
             return None
         if asked.number != process.number + 1:
             return f"call {asked.number} follows call {process.number}"
+        call = asked.call.value
         if asked.call != line.state.call:
-            return f"a {asked.call} was sent, but a {line.state.call} is under way"
-        if asked.watch != (asked.call == "look"):
-            return f"a {asked.call} was sent {'with' if asked.watch else 'without'} a watch"
-        if asked.call == "delete" and asked.epoch != line.state.token:
+            return f"a {call} was sent, but a {line.state.call.value} is under way"
+        if asked.watch != (call == "look"):
+            return f"a {call} was sent {'with' if asked.watch else 'without'} a watch"
+        if call == "delete" and asked.epoch != line.state.token:
             return f"a delete was sent that checks epoch {asked.epoch}, not {line.state.token}"
-        if asked.call not in ("create", "delete") and asked.epoch != NO_EPOCH:
-            return f"a {asked.call} checks no epoch, but {asked.epoch} is told"
+        if call not in ("create", "delete") and asked.epoch != NO_EPOCH:
+            return f"a {call} checks no epoch, but {asked.epoch} is told"
         return None
 
-    def _answer(self, process: Process, line: TraceLine) -> str | None:
-        answered = line.answered
+    def _answer(self, process: Process, line: ElectorLine) -> str | None:
+        answered = line.arguments.answered
         if answered is not None and (idle := _idle(answered)):
             return f"`{idle}` has no meaning in the outcome {answered.outcome!r}, but is not 0"
         wanted = line.action.removeprefix("handle_")
-        answers = wanted in OUTCOMES and line.action not in PLAIN
+        answers = line.action in HANDLE
         if answered is None:
             return f"{line.action} tells no answer" if answers or wanted == "late" else None
         if not answers and wanted != "late":
             return f"{line.action} handles no answer, but one is told"
-        awaited = process.state.call != "none" and answered.number == process.number
+        under_way = process.state.call.value
+        awaited = under_way != "none" and answered.number == process.number
         if wanted == "late":
-            call = process.state.call if awaited else "none"
+            call = under_way if awaited else "none"
             if (answered.outcome, answered.call) == ("unknown" if awaited else "late", call):
                 return None
             awaits = "awaited" if awaited else "not awaited"
@@ -150,10 +160,10 @@ class Ledger:
         if wanted == "write":
             known = answered.epoch in process.tokens and answered.epoch > 0
             return None if known else f"it wrote under epoch {answered.epoch}, which it never had"
-        if not awaited or answered.call != process.state.call:
+        if not awaited or answered.call != under_way:
             return (
                 f"the answer to {answered.call} {answered.number} was handled, while"
-                f" {process.state.call} {process.number} was under way"
+                f" {under_way} {process.number} was under way"
             )
         return None
 
@@ -174,15 +184,16 @@ class Transactions:
         self.owners: dict[int, int] = {}
         """The session that owned the leader's node which a transaction created."""
 
-    def objection(self, told: AnswerLine, session: int) -> str | None:
+    def objection(self, line: ElectorLine) -> str | None:
         """Why an answer does not fit what was told before, if so."""
-        if not told.zxid:
+        told = line.arguments.answered
+        if told is None or not told.zxid:
             return None
         if told.call == "read":
             return self._in_order(told.zxid, told.epoch, begins=True)
         if told.call == "write":
             return self._in_order(told.zxid, told.epoch, begins=False)
-        owner = session if told.call == "create" else told.owner
+        owner = line.arguments.session if told.call == "create" else told.owner
         if self.owners.setdefault(told.zxid, owner) != owner:
             return f"session {self.owners[told.zxid]} owns the node of {told.zxid}, not {owner}"
         if told.call != "look":
@@ -241,6 +252,6 @@ def _idle(told: AnswerLine) -> str | None:
     return next((name for name, used in means.items() if not used and getattr(told, name)), None)
 
 
-def _acts(line: TraceLine) -> bool:
+def _acts(line: ElectorLine) -> bool:
     """Tells whether a line shows more than the wish to stand."""
     return line.state != replace(BEGINNING, stands=line.state.stands)

@@ -18,27 +18,22 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+from msgspec.structs import asdict
+
 from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.mapping import Raw, TraceMap
-from herdproof.protocols.election.traces.ledger import Ledger
+from herdproof.protocols.election.traces.ledger import NAMED, UNNAMED, Ledger
 from herdproof.protocols.election.tracing import ELECTION as NAME
-from herdproof.protocols.election.tracing import FORMATS, UNNAMED, AnswerLine, TraceLine
+from herdproof.protocols.election.tracing import FORMATS, ElectorArguments, ElectorLine
 from herdspec.check.conformance.possible import Line
 from herdspec.protocols.election.properties import ELECTION
 from herdspec.protocols.election.spec import Answer, Broker, Call, Link
-
-NAMED = frozenset({
-    "stand", "resign", "write", "restart", "look",
-    "handle_look", "handle_recall", "handle_read", "handle_create", "handle_delete",
-    "handle_suspended", "handle_reconnected", "handle_lost", "handle_new_session",
-})  # fmt: skip
-"""The spec's actions that a trace names; the others are inferred."""
 
 NEVER = frozenset({"pause", "resume"})
 """Actions that need not be inferred: a pause only withholds steps."""
 
 
-def raw(lines: Sequence[TraceLine]) -> Raw:
+def raw(lines: Sequence[ElectorLine]) -> Raw:
     """All lines of a run, in order, up to the first to which the ledger objects."""
     nodes = {line.node: None for line in lines}
     brokers = {node: index for index, node in enumerate(nodes)}
@@ -63,18 +58,19 @@ def raw(lines: Sequence[TraceLine]) -> Raw:
     )  # fmt: skip
 
 
-def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+def untraced(lines: Sequence[ElectorLine]) -> Iterator[Missing]:
     """Sessions that own the leader's node, and are nobody's whose trace is here."""
-    sessions = {line.session for line in lines}
+    sessions = {line.arguments.session for line in lines}
     for k, line in enumerate(lines):
-        owner = 0 if line.answered is None else line.answered.owner
+        answered = line.arguments.answered
+        owner = 0 if answered is None else answered.owner
         if owner and owner not in sessions:
             sessions.add(owner)
             why = f"session {owner}, which {line.node} found to lead ({line.place}), is of nobody"
             yield Missing(f"{why} whose trace is here", k)
 
 
-def entering(line: TraceLine, broker: int, time: int, *, again: bool) -> list[Line]:
+def entering(line: ElectorLine, broker: int, time: int, *, again: bool) -> list[Line]:
     """The first session of a process: where it enters the spec's world, maybe `again`."""
     end = Line(
         node=broker, action="stand" if line.state.stands else None,
@@ -85,7 +81,7 @@ def entering(line: TraceLine, broker: int, time: int, *, again: bool) -> list[Li
     return [begin, end] if again else [end]
 
 
-def spec_line(line: TraceLine, broker: int, was_due: bool, time: int) -> Line:
+def spec_line(line: ElectorLine, broker: int, was_due: bool, time: int) -> Line:
     """A step of a broker that takes part; its line before told `was_due`."""
     plain = Line(node=broker, action=None, time=time, where=line.place)
     if line.action == "write":
@@ -93,23 +89,23 @@ def spec_line(line: TraceLine, broker: int, was_due: bool, time: int) -> Line:
     plain = replace(plain, after=seen_after(line, was_due), became=became(line))
     if line.action in UNNAMED:
         return plain
-    before = {} if line.answered is None else seen_before(line.answered, line.session)
+    before = seen_before(line.arguments)
     return replace(plain, action=line.action, arguments=(Broker(broker),), before=before)
 
 
-def _write(line: TraceLine, plain: Line) -> Line:
+def _write(line: ElectorLine, plain: Line) -> Line:
     """A write: whether the epoch's check let it pass; where nobody knows, nothing is claimed."""
-    told = line.answered
+    told = line.arguments.answered
     if told is None or told.outcome not in ("done", "refused"):
         return plain
     return replace(
         plain, action="write", arguments=(Broker(plain.node),), before={"token": told.epoch},
         answers={"accepts_write": told.outcome == "done"},
-        since=line.since_ns if line.since_ns < line.time_ns else None,
+        since=line.earliest_ns if line.earliest_ns < line.time_ns else None,
     )  # fmt: skip
 
 
-def seen_after(line: TraceLine, was_due: bool = False) -> dict[str, Any]:
+def seen_after(line: ElectorLine, was_due: bool = False) -> dict[str, Any]:
     """
     The fields of the spec's state after the step, as a line shows them.
 
@@ -118,26 +114,29 @@ def seen_after(line: TraceLine, was_due: bool = False) -> dict[str, Any]:
     """
     state = line.state
     seen: dict[str, Any] = {
-        "link": Link(state.link), "stands": state.stands, "leads": state.leads,
-        "token": state.token, "call": Call(state.call),
+        **asdict(state), "link": Link(state.link.value), "call": Call(state.call.value)
     }  # fmt: skip
-    if state.due or was_due:
-        seen["due"] = state.due
-    if line.asked is not None and line.asked.call == Call.CREATE.value:
-        seen["number"] = line.asked.epoch
+    if not (state.due or was_due):
+        del seen["due"]
+    asked = line.arguments.asked
+    if asked is not None and asked.call.value == Call.CREATE.value:
+        seen["number"] = asked.epoch
     return seen
 
 
-def became(line: TraceLine) -> dict[str, Any]:
+def became(line: ElectorLine) -> dict[str, Any]:
     """The fields that cannot have become true by the step itself."""
     return {} if line.state.due else {"due": False}
 
 
-def seen_before(answered: AnswerLine, session: int) -> dict[str, Any]:
+def seen_before(told: ElectorArguments) -> dict[str, Any]:
     """The fields of the spec's state before an answer was handled, as that shows them."""
+    answered = told.answered
+    if answered is None:
+        return {}
     call, outcome = answered.call, answered.outcome
     if outcome == "found":
-        mine = answered.owner == session
+        mine = answered.owner == told.session
         seen = {"answer": Answer.MINE if mine else Answer.OTHERS}
         return {**seen, "number": answered.epoch} if mine and call == Call.RECALL.value else seen
     if outcome == "done":
@@ -150,6 +149,6 @@ def seen_before(answered: AnswerLine, session: int) -> dict[str, Any]:
 
 
 TRACES = TraceMap(
-    ELECTION, protocol=NAME, raw=raw, formats=FORMATS, start="start", untraced=untraced
+    ELECTION, protocol=NAME, raw=raw, formats=FORMATS, untraced=untraced
 )  # fmt: skip
 """Of traces of elections (`docs/trace.md`)."""
