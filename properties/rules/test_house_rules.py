@@ -26,6 +26,15 @@ SEE_BOTH_SIDES = (
     "impl/herdproof/report",
 )
 ROOMS = Path("impl/herdproof/protocols")
+NAMES_OF_ROOMS = frozenset(
+    folder.name
+    for side in (ROOT / ROOMS, ROOT / "spec/herdspec/protocols")
+    for folder in side.iterdir()
+    if folder.is_dir()
+)
+SOME_ROOM = "from herdspec.protocols.central_coordinator.spec import Member"
+SHARED_ROOMS = ("contract", "election", "lease")
+"""The rooms that other protocols are built on: these they may name."""
 JUDGES = ("entry.py", "campaign.py", "held", "judged", "traces")
 """What holds a protocol's code to its spec, in the protocol's room: it sees both sides, too."""
 TRIALS = ("simulated", "simulated.py", "gated.py", "real")
@@ -173,23 +182,39 @@ def names_of_rooms(root: Path) -> list[str]:
     """
     Imports that would let anything outside of a protocol's rooms know it by name.
 
-    A protocol may be built on another one, and names that. The contract is every protocol's.
+    The contract is every protocol's, and protocols are built on the election and on leases.
     """
     return [
-        f"{module.path}:{node.lineno} names {node.module}"
+        f"{module.path}:{line} names {name}"
         for module in modules(root, "spec", "impl")
-        if "protocols" not in module.path.parts
-        and not any(module.path.is_relative_to(door) for door in DOORS)
-        for node in module.nodes
-        if isinstance(node, ast.ImportFrom) and is_in_a_room(node.module or "")
+        if not any(module.path.is_relative_to(door) for door in DOORS)
+        for line, name, room in rooms_imported(module)
+        if room not in allowed_rooms(module.path)
     ]
 
 
-def is_in_a_room(module: str) -> bool:
-    """Whether a module's name leads into a protocol's room, on either side."""
-    package, _, rest = module.partition(".protocols.")
-    is_room = "." in rest and not rest.startswith("contract.")
-    return package in ("herdproof", "herdspec") and is_room
+def allowed_rooms(path: Path) -> tuple[str, ...]:
+    """The rooms that a module may name: its own and the shared ones, or the contract alone."""
+    if "protocols" not in path.parts:
+        return ("contract",)
+    return (path.parts[path.parts.index("protocols") + 1], *SHARED_ROOMS)
+
+
+def rooms_imported(module: Module) -> Iterator[tuple[int, str, str]]:
+    """The line, the full name and the room of each import from a protocol's room, on any side."""
+    for node in module.nodes:
+        match node:
+            case ast.Import(names=aliases):
+                names = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=str(source), names=aliases, level=0):
+                is_above = source in ("herdproof.protocols", "herdspec.protocols")
+                names = [f"{source}.{alias.name}" for alias in aliases] if is_above else [source]
+            case _:
+                continue
+        for name in names:
+            match name.split("."):
+                case ["herdproof" | "herdspec", "protocols", room, *_] if room in NAMES_OF_ROOMS:
+                    yield node.lineno, name, room
 
 
 def imports_of_kazoo(root: Path) -> list[str]:
@@ -377,3 +402,33 @@ def test_every_house_rule_can_be_broken(rule: Callable[[Path], list[str]], tmp_p
     told = {other.__name__: other(tmp_path) for other in RULES}
 
     assert told == {other.__name__: [] for other in RULES} | {rule.__name__: [planted.offence]}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "named"),
+    [
+        (
+            "impl/herdproof/a.py",
+            "import json, herdproof.protocols.election.shell",
+            "election.shell",
+        ),
+        ("impl/herdproof/a.py", "from herdproof.protocols import election", "election"),
+        ("spec/herdspec/protocols/contract/a.py", SOME_ROOM, "central_coordinator.spec"),
+        ("impl/herdproof/protocols/implementation.py", SOME_ROOM, "central_coordinator.spec"),
+        ("spec/herdspec/protocols/central_coordinator/a.py", SOME_ROOM, None),
+        ("impl/herdproof/cli/run/a.py", SOME_ROOM, None),
+        ("spec/herdspec/protocols/a/b.py", "from herdspec.protocols.lease import spec", None),
+        ("impl/herdproof/a.py", "from herdproof.protocols.implementation import find", None),
+    ],
+)
+def test_rooms_are_named_in_any_form(
+    path: str, text: str, named: str | None, tmp_path: Path
+) -> None:
+    """A room is named by `import`, from the folder above it and from another room, too."""
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+
+    told = names_of_rooms(tmp_path)
+
+    assert [line.partition(".protocols.")[2] for line in told] == [named] * (named is not None)

@@ -22,12 +22,12 @@ from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.judged.eyes import judged_group_run
 from herdproof.protocols.group_protocol.messages import Error
-from herdproof.protocols.group_protocol.simulated.java_coordinator import JavaCoordinator
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.group_protocol.traces.static_members import is_stored_for
 from herdproof.protocols.group_protocol.traces.trace_map import map_of
 from herdspec.check.conformance.conform import Outcome, Verdict
 from properties.protocols.group_protocol.group_world import TracedAlone, join_of
+from properties.protocols.group_protocol.java_coordinator import JavaCoordinator
 from properties.protocols.group_protocol.test_group_judging import verdicts
 
 STATIC = MIXES["static"]

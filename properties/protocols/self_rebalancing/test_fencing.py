@@ -12,7 +12,7 @@ from herdproof.consuming.events import (
 )
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.self_rebalancing.core.events import CommitOutcome
-from herdproof.protocols.self_rebalancing.core.rebalance import RebalancePhase
+from herdproof.protocols.self_rebalancing.core.phases import RebalancePhase
 from herdproof.protocols.self_rebalancing.held.flawed import connector_with
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 from herdproof.zookeeper.operations import Delete, Set, Synced

@@ -13,7 +13,7 @@ from herdproof.consuming.events import (
 from herdproof.consuming.offsets import NO_OFFSET
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.events import EndSession
-from herdproof.protocols.self_rebalancing.core.rebalance import RebalancePhase
+from herdproof.protocols.self_rebalancing.core.phases import RebalancePhase
 from herdproof.protocols.self_rebalancing.registries.registrations import (
     ConsumerRegistration,
     SubscriptionPattern,

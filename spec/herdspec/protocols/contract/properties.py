@@ -25,9 +25,9 @@ from herdspec.language.surface import (
     sometimes,
     step,
 )
-from herdspec.protocols.central_coordinator.spec import Member, Partition
 from herdspec.protocols.contract.spec import GroupContract, Stage
 from herdspec.protocols.election.spec import Broker
+from herdspec.protocols.group import Member, Partition
 
 # ── The sentences ─────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,7 @@ taken. By then its former connection is over, whoever had it in its books.
 - A commit that was lost with a connection, or by a coordinator that could not store it, says
   nothing: in the spec the next ping would report as much, though where the user alone commits,
   pings report nothing.
-- What a Register says of other registrations that have stopped is left to `returning_map.py`: as in
+- What a Register says of other registrations that have stopped is left to another variant: as in
   the verified spec, these are over because of the assumption `lease`.
 """
 

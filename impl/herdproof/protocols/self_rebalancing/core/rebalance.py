@@ -16,37 +16,15 @@ Source: `004` (Consumer rebalancing operations; rebalance()); Kafka 0.8.2, `ZKRe
 
 from __future__ import annotations
 
-from enum import Enum
-
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import Assigned, Revoked, StartFetchers, StopFetchers
 from herdproof.protocols.self_rebalancing.core.context import ConnectorContext, Then, named
 from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits
 from herdproof.protocols.self_rebalancing.core.ownership import Ownership
+from herdproof.protocols.self_rebalancing.core.phases import NEXT, RebalancePhase, Transitions
 from herdproof.protocols.self_rebalancing.core.reader import ContextReader
 from herdproof.protocols.self_rebalancing.core.registry import TopicRegistry
 from herdproof.protocols.self_rebalancing.reports import What
-
-
-class RebalancePhase(Enum):
-    """The phase of a member: the step that is under way."""
-
-    RESTING = "resting"
-    """No attempt is under way; fetchers run, if it has partitions."""
-    COMMITTING = "committing"
-    """(1) Fetchers are closed; offsets are being submitted."""
-    RELEASING = "releasing"
-    """(2)"""
-    TOPICS = "topics"
-    """(3) The partitions of the subscribed topics are being read."""
-    IDS = "ids"
-    """(3) So is who is in the group."""
-    CLAIMING = "claiming"
-    """(4)"""
-    OFFSETS = "offsets"
-    """(4) Everything is claimed, and its offsets are being read."""
-    BACKING_OFF = "backing off"
-    """An attempt has failed."""
 
 
 class ZKRebalanceListener:
@@ -55,6 +33,7 @@ class ZKRebalanceListener:
     commits: type[OffsetCommits] = OffsetCommits
     ownership: type[Ownership] = Ownership
     reader: type[ContextReader] = ContextReader
+    transitions: Transitions = NEXT
 
     def __init__(
         self, context: ConnectorContext, registry: TopicRegistry, register: Then
@@ -81,6 +60,13 @@ class ZKRebalanceListener:
         self.revocations = 0
         """The number of `Revoked` that the user's listener has not returned from."""
         self._committed = False
+
+    def enter(self, phase: RebalancePhase) -> None:
+        """Another step is under way from now on."""
+        assert phase in self.transitions[self.phase], (
+            f"a member that is {self.phase.value} cannot be {phase.value} next"
+        )
+        self.phase = phase
 
     # ── Reasons ─────────────────────────────────────────────────────────────────────────────
 
@@ -117,7 +103,7 @@ class ZKRebalanceListener:
         """One attempt, from its first step on."""
         self.is_due = False
         self.close_fetchers()
-        self.phase = RebalancePhase.COMMITTING
+        self.enter(RebalancePhase.COMMITTING)
         self.commit_offsets()
 
     def fail_attempt(self, why: str) -> None:
@@ -125,7 +111,7 @@ class ZKRebalanceListener:
         settings = self.context.settings
         self.context.step("fail_attempt", outcome=why)
         self.attempts += 1
-        self.phase = RebalancePhase.BACKING_OFF
+        self.enter(RebalancePhase.BACKING_OFF)
         self.again_ms = self.context.now_ms + settings.rebalance_backoff_ms
         self.waits_since_ms = None
         self.owned.waits.clear()
@@ -150,7 +136,8 @@ class ZKRebalanceListener:
         """The session lives on, and every watch is gone."""
         if self.phase not in (RebalancePhase.RESTING, RebalancePhase.BACKING_OFF):
             self.context.step("fail_attempt", outcome="the connection was lost")
-        self.phase = RebalancePhase.RESTING
+        if self.phase is not RebalancePhase.RESTING:
+            self.enter(RebalancePhase.RESTING)
         self.is_due = self.may_begin = True
         self.synced_rebalance()
 
@@ -158,7 +145,7 @@ class ZKRebalanceListener:
         """The session was lost, and with it all that it owned; there is a new one."""
         self.close_fetchers(is_new_session=True)
         self.owned.forget()
-        self.phase = RebalancePhase.COMMITTING
+        self.enter(RebalancePhase.COMMITTING)
         self.is_due = self.may_begin = False
 
     def registered(self) -> None:
@@ -211,7 +198,7 @@ class ZKRebalanceListener:
 
     def release(self) -> None:
         """(2) Delete the owner nodes."""
-        self.phase = RebalancePhase.RELEASING
+        self.enter(RebalancePhase.RELEASING)
         self.owned.release_all(self.released)
 
     def released(self) -> None:
@@ -223,7 +210,7 @@ class ZKRebalanceListener:
 
     def read_topics(self) -> None:
         """(3) Read which partitions there are."""
-        self.phase = RebalancePhase.TOPICS
+        self.enter(RebalancePhase.TOPICS)
         self.read.read_topics(self.topics_read)
 
     def topics_read(self) -> None:
@@ -234,7 +221,7 @@ class ZKRebalanceListener:
 
     def read_ids(self) -> None:
         """(3) Read who is in the group."""
-        self.phase = RebalancePhase.IDS
+        self.enter(RebalancePhase.IDS)
         self.read.read_ids(self.ids_read)
 
     def ids_read(self) -> None:
@@ -243,7 +230,8 @@ class ZKRebalanceListener:
             self.fail_attempt(self.read.trouble)
             return
         if self.read.strangers or not self.read.sees_itself:
-            self.phase, self.may_begin = RebalancePhase.RESTING, False
+            self.enter(RebalancePhase.RESTING)
+            self.may_begin = False
             self.register()
             return
         own = self.read.context().own()
@@ -254,7 +242,7 @@ class ZKRebalanceListener:
 
     def add_ownership(self, own: dict[Partition, int]) -> None:
         """(4) Claim the member's own part of the plan."""
-        self.phase = RebalancePhase.CLAIMING
+        self.enter(RebalancePhase.CLAIMING)
         self.owned.claim_all(own)
 
     def claims_wait(self) -> None:
@@ -265,7 +253,7 @@ class ZKRebalanceListener:
 
     def read_offsets(self) -> None:
         """(4) Everything is claimed: from where on is it to be consumed?"""
-        self.phase = RebalancePhase.OFFSETS
+        self.enter(RebalancePhase.OFFSETS)
         self.waits_since_ms = None
         self.offsets.read(self.owned.tokens(), self.start_fetchers)
 
@@ -288,7 +276,7 @@ class ZKRebalanceListener:
                 StartFetchers(starts, self.registry.generation, queues),
                 Assigned(self.registry.partitions()),
             )
-        self.phase = RebalancePhase.RESTING
+        self.enter(RebalancePhase.RESTING)
         self.attempts = 0
         self.watch_bad_offsets()
         self.synced_rebalance()

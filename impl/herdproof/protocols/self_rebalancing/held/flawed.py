@@ -21,11 +21,9 @@ from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnecto
 from herdproof.protocols.self_rebalancing.core.context import Round, Then
 from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits
 from herdproof.protocols.self_rebalancing.core.ownership import Ownership, PartitionClaim
+from herdproof.protocols.self_rebalancing.core.phases import NEXT, RebalancePhase, Transitions
 from herdproof.protocols.self_rebalancing.core.reader import ContextReader
-from herdproof.protocols.self_rebalancing.core.rebalance import (
-    RebalancePhase,
-    ZKRebalanceListener,
-)
+from herdproof.protocols.self_rebalancing.core.rebalance import ZKRebalanceListener
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
 from herdproof.zookeeper.operations import (
     ANY_VERSION,
@@ -43,6 +41,17 @@ from herdproof.zookeeper.operations import (
 )
 
 FOR_EVER_MS = 2**62
+
+ASKED_ANEW = (RebalancePhase.RELEASING, RebalancePhase.TOPICS, RebalancePhase.IDS)
+MISTAKEN: Transitions = {
+    **NEXT,
+    **{phase: NEXT[phase] | {phase} for phase in ASKED_ANEW},
+    RebalancePhase.IDS: NEXT[RebalancePhase.IDS] | {RebalancePhase.IDS, RebalancePhase.OFFSETS},
+    RebalancePhase.OFFSETS: (
+        NEXT[RebalancePhase.OFFSETS] | {RebalancePhase.OFFSETS, RebalancePhase.CLAIMING}
+    ),
+}
+"""The phases that may follow each, where the order of the steps is the mistake."""
 
 
 class SplitBrain(ConsumerConnector):
@@ -68,9 +77,12 @@ class SplitBrain(ConsumerConnector):
 class StaleStart(ZKRebalanceListener):
     """It reads the offsets with the plan, before anything is owned."""
 
+    transitions = MISTAKEN
+
     def add_ownership(self, own: dict[Partition, int]) -> None:
         """Read how far each partition of the plan is consumed; then claim."""
-        self.phase, self._own = RebalancePhase.OFFSETS, own
+        self.enter(RebalancePhase.OFFSETS)
+        self._own = own
         self.read_offsets()
 
     def read_offsets(self) -> None:
@@ -223,7 +235,7 @@ class PulledBeforeOwned(ZKRebalanceListener):
         """Others' nodes are in the way, and it starts all the same."""
         own = dict.fromkeys(self.owned.claims, 0)
         self.owned.waits.clear()
-        self.phase = RebalancePhase.OFFSETS
+        self.enter(RebalancePhase.OFFSETS)
         self.offsets.read(own | self.owned.tokens(), self.start_fetchers)
 
 
@@ -237,6 +249,8 @@ class NoCommitAtClosing(ZKRebalanceListener):
 
 class NewSessionGoesOn(ZKRebalanceListener):
     """In a new session it goes on with what it does, and rebalances later."""
+
+    transitions = MISTAKEN
 
     def handle_new_session(self) -> None:
         """Go on with what it was amid; there is a reason to rebalance."""

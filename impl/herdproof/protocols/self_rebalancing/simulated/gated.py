@@ -23,7 +23,7 @@ from herdproof.protocols.self_rebalancing.core.events import (
     EndSession,
     LinkTold,
 )
-from herdproof.protocols.self_rebalancing.core.rebalance import RebalancePhase
+from herdproof.protocols.self_rebalancing.core.phases import RebalancePhase
 from herdproof.protocols.self_rebalancing.registries import paths
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 from herdproof.protocols.self_rebalancing.reports import What
