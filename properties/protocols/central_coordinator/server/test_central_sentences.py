@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from herdproof.protocols.central_coordinator import reports
-from herdproof.protocols.central_coordinator.reports import SENTENCES, What, sentence
+from herdproof.protocols.central_coordinator.reports import SENTENCES, VOCABULARY, What
 
 
 @pytest.mark.parametrize("what", sorted(SENTENCES))
@@ -32,8 +32,8 @@ def documented() -> list[str]:
 
 def test_what_has_no_sentence_is_called_by_its_name() -> None:
     """And a detail that is missing spoils no line."""
-    assert sentence("something", {"group": "g"}) == "something"
-    assert sentence(What.MEMBER_LOST, {"group": "g"}) == "consumer ? has left group g: ?"
+    assert VOCABULARY.sentence("something", {"group": "g"}) == "something"
+    assert VOCABULARY.sentence(What.MEMBER_LOST, {"group": "g"}) == "consumer ? has left group g: ?"
 
 
 def test_nothing_is_said_in_the_numbers_of_drafts() -> None:
@@ -45,7 +45,7 @@ def test_an_id_cannot_forge_a_line() -> None:
     """Ids are what clients say they are."""
     said = {"group": "evil\n2026 ERROR all is lost", "consumer": "c\x1b[2J", "members": 1}
 
-    told = sentence(What.MEMBER_JOINED, said)
+    told = VOCABULARY.sentence(What.MEMBER_JOINED, said)
 
     assert told.isprintable()
     assert "evil\\n2026 ERROR" in told
