@@ -134,7 +134,7 @@ def test_zookeeper_has_what_memory_would_have(changes: list[StoreGroup], one_by_
 
 
 def test_a_coordinator_that_is_deposed_writes_nothing() -> None:
-    """It is in doubt then: the next one reads what it had written before."""
+    """It is told so, and the next one reads what it had written before."""
     service, first = elected()
     told: list[WriteOutcome] = []
     first.write(commit(offset=1), told.append)
@@ -146,7 +146,7 @@ def test_a_coordinator_that_is_deposed_writes_nothing() -> None:
     first.write(commit(offset=2), told.append)
     service.perform()
 
-    assert told == [WriteOutcome.DONE, WriteOutcome.DOUBTFUL]
+    assert told == [WriteOutcome.DONE, WriteOutcome.FENCED]
     found = service.load(second, 2)
     assert found is not None
     assert found["orders"].offsets == {("t", 0): StoredCommit(offset=1)}

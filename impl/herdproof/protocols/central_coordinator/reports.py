@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from enum import StrEnum
 
+from herdproof.shells.reports import Vocabulary
+
 
 class What(StrEnum):
     """The name of a report; each says which details it has (times in milliseconds)."""
@@ -129,48 +131,4 @@ SENTENCES: Mapping[str, str] = {
 }
 """Sentences of the log, with the details of a report."""
 
-
-class _Details(dict[str, str]):
-    """Details as a line shows them, each made when asked for; one that is not there is "?"."""
-
-    def __init__(self, said: Mapping[str, object]) -> None:
-        super().__init__()
-        self._said = said
-
-    def __missing__(self, name: str) -> str:
-        return printable(str(self._said.get(name, "?")))
-
-
-class Sentence:
-    """A report's sentence, made where it is written: many that are logged are not."""
-
-    __slots__ = ("_said", "_what")
-
-    def __init__(self, what: str, said: Mapping[str, object]) -> None:
-        self._what = what
-        self._said = said
-
-    def __str__(self) -> str:
-        return sentence(self._what, self._said)
-
-
-def sentence(what: str, said: Mapping[str, object]) -> str:
-    """
-    A report as a sentence; one that has none is its name.
-
-    >>> sentence("member_lost", {"group": "g", "consumer": "c1", "why": "it left"})
-    'consumer c1 has left group g: it left'
-    """
-    return SENTENCES.get(what, what).format_map(_Details(said))
-
-
-def printable(text: str) -> str:
-    r"""
-    A text of a stranger's, on one line whatever it holds.
-
-    >>> printable("evil\nERROR")
-    'evil\\nERROR'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+VOCABULARY = Vocabulary(SENTENCES, LEVELS)

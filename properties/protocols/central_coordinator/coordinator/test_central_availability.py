@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.events import Report
-from herdproof.protocols.central_coordinator.reports import What, sentence
+from herdproof.protocols.central_coordinator.reports import VOCABULARY, What
 from herdproof.protocols.central_coordinator.server.metrics import GROUPS, Metrics
 from properties.protocols.central_coordinator.coordinator.core_world import (
     LEASE_MS,
@@ -31,7 +31,7 @@ def test_a_lease_is_waited_for_with_a_sentence() -> None:
 
     assert settled(w, a)
     assert (waits["who"], waits["left_ms"], waits["partitions"]) == ("1-2", LEASE_MS, 2)
-    said = sentence(What.REBALANCE_WAITS, {"group": "g", **waits})
+    said = VOCABULARY.sentence(What.REBALANCE_WAITS, {"group": "g", **waits})
     assert said.startswith("group g waits for the lease of consumer b (1-2), 5.2 s left; 2 ")
     [again] = w.told(What.READ_AGAIN)
     assert (again["ms"], again["partitions"]) == (LEASE_MS, 2)

@@ -192,7 +192,8 @@ def test_a_consumer_that_comes_back_has_its_partitions_without_a_rebalance() -> 
             return stack.enter_context(made)
 
         first, second = member("till-1"), member("till-2")
-        await_that(lambda: (first.poll(0.01), second.poll(0.01), len(second.assignment))[-1] == 2)
+        both = (first, second)
+        await_that(lambda: [(c.poll(0.01), len(c.assignment))[1] for c in both] == [2, 2])
         before, had = broker.group("tills"), first.assignment
         first.close()
         again = member("till-1")

@@ -46,7 +46,7 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.central_coordinator.reports import LEVELS, Sentence
+from herdproof.protocols.central_coordinator.reports import VOCABULARY
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
@@ -376,14 +376,7 @@ class Server:
         """Log and count what the core has to say."""
         self.metrics.reported(report)
         self._twins.reported(report)
-        level = LEVELS.get(report.what, logging.INFO)
-        if not log.isEnabledFor(level):
-            return
-        said = dict(report.details)
-        if report.group:
-            said["group"] = report.group
-        told = fields(event=str(report.what), **said)
-        log.log(level, "%s", Sentence(report.what, said), extra=told)
+        VOCABULARY.log(log, report.what, report.group, report.details)
 
 
 def sendable(configuration: Configuration) -> Settings:

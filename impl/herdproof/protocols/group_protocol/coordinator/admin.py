@@ -28,6 +28,7 @@ from herdproof.protocols.group_protocol.messages import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from herdproof.protocols.group_protocol.reports import What
 
 CLASSIC = "classic"
 """The type of all groups that there are here, as ListGroups names it."""
@@ -97,15 +98,18 @@ class GroupAdmin(GroupPart):
     def _deleted(
         self, gathered: GatheredAnswer[DeletedGroup], place: int, group: ClassicGroup, ok: bool
     ) -> None:
-        self._bury(group, ok)
+        self._bury(group, What.GROUP_DELETED, ok)
         error = Error.NONE if ok else Error.UNKNOWN_SERVER_ERROR
         gathered.put(place, DeletedGroup(group.name, error))
 
-    def _bury(self, group: ClassicGroup, ok: bool) -> None:
+    def _bury(self, group: ClassicGroup, what: What, ok: bool) -> None:
         if ok:
+            self._outbox.report(what, group.name, offsets=len(group.offsets))
             group.go_to(GroupState.DEAD, self._outbox.now_ms)
             del self._groups[group.name]
             self._context.pending.difference_update(group.pending)
+        else:
+            self._outbox.report(What.NOT_STORED, group.name, change="the deletion")
 
     # ── Retention ───────────────────────────────────────────────────────────────────────────
 
@@ -133,7 +137,7 @@ class GroupAdmin(GroupPart):
         ]
         if len(expired) == len(group.offsets) and group.is_in(GroupState.EMPTY):
             if not group.pending:
-                self._context.delete_group(name, partial(self._bury, group))
+                self._context.delete_group(name, partial(self._bury, group, What.GROUP_EXPIRED))
         elif expired:
             self._offsets.forget(group, expired)
 

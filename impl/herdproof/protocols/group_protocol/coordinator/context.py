@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from herdproof.consuming.events import Report
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.stored import as_stored, metadata_of
 from herdproof.protocols.group_protocol.effects import (
@@ -25,6 +26,7 @@ from herdproof.protocols.group_protocol.effects import (
     TopicPartition,
 )
 from herdproof.protocols.group_protocol.messages import GroupRequest, GroupResponse
+from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.steps import GroupAction, Step
 from herdproof.shells.expiry import Purgatory
@@ -53,6 +55,10 @@ class GroupOutbox:
     def take(self, step: Step) -> None:
         """A step of the protocol is taken."""
         self.effects.append(step)
+
+    def report(self, what: What, group: str = "", **details: str | int) -> None:
+        """Tell operators of something."""
+        self.effects.append(Report(what, group, tuple(details.items())))
 
     def received(self, caller: int, request: GroupRequest) -> None:
         """A request is to be answered."""
@@ -103,7 +109,7 @@ class GroupContext:
 
     @property
     def is_full(self) -> bool:
-        """Tells whether there are as many groups as may be."""
+        """Tells whether there are as many groups as may be begun, or more: all stored ones are."""
         return len(self.groups) >= self.settings.max_groups
 
     def in_turn(self, group: str, deed: Deed) -> None:

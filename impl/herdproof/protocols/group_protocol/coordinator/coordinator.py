@@ -41,6 +41,7 @@ from herdproof.protocols.group_protocol.messages import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.steps import DONE, REFUSED, Step
 
@@ -80,6 +81,7 @@ class GroupCoordinator:
         self._admin = self.admin_class(context, self._offsets)
         self._early: list[tuple[int, HeartbeatRequest]] = []
         """Heartbeats that came while it loads: whom they are of, nobody knows yet."""
+        self._loads_since_ms = 0
 
     @property
     def next_deadline(self) -> int | None:
@@ -96,6 +98,8 @@ class GroupCoordinator:
         if self.reign is Reign.LOADING and isinstance(request, HeartbeatRequest) and not error:
             self._early.append((caller, request))
         elif error is not None:
+            if isinstance(request, JoinGroupRequest) and self.reign is Reign.LEADING:
+                self._joins.report_refused(request, error, request.member_id)
             self._outbox.answer(caller, refusal(request, error))
         else:
             self._route(caller, request)
@@ -124,6 +128,8 @@ class GroupCoordinator:
         effects = self.resign(now_ms)
         self.epoch = epoch
         self.reign = Reign.LOADING
+        self._loads_since_ms = now_ms
+        self._outbox.report(What.COORDINATOR_STARTUP, epoch=epoch)
         return effects
 
     def lead(self, now_ms: int, groups: Mapping[str, StoredClassicGroup]) -> list[GroupEffect]:
@@ -137,20 +143,35 @@ class GroupCoordinator:
             for member in group.members.values():
                 self._rebalancer.sessions.renew(group, member)
             if len(group.members) > self.settings.group_max_size:
-                self._rebalancer.prepare(group)
+                self._rebalancer.prepare(group, "there are more of them than group_max_size")
             elif group.is_in(GroupState.COMPLETING_REBALANCE):
+                group.rebalances_since_ms = now_ms
                 self._rebalancer.wait_for_syncs(group)
+        self._report_loaded()
         self._admin.look_again()
         early, self._early = self._early, []
         for caller, request in early:
             self._route(caller, request)
         return self._outbox.effects
 
+    def _report_loaded(self) -> None:
+        """Tell how much was read; groups beyond the bound are kept, since nothing may be lost."""
+        count, most = len(self.groups), self.settings.max_groups
+        members = sum(len(group.members) for group in self.groups.values())
+        ms = self._outbox.now_ms - self._loads_since_ms
+        self._outbox.report(
+            What.COORDINATOR_READY, epoch=self.epoch, groups=count, members=members, ms=ms
+        )
+        if count > most:
+            self._outbox.report(What.TOO_MANY_GROUPS, groups=count, max_groups=most)
+
     def resign(self, now_ms: int) -> list[GroupEffect]:
         """It is elected no longer, or does not know: whoever waits is to ask another."""
         self._outbox.begin(now_ms)
         if self.reign is not Reign.NOT_ELECTED:
             self._outbox.take(Step(action="step_down", epoch=self.epoch))
+            waited = len(self._outbox.open)
+            self._outbox.report(What.STEPPED_DOWN, epoch=self.epoch, waited=waited)
         self.reign = Reign.NOT_ELECTED
         for caller, request in list(self._outbox.open.items()):
             self._outbox.answer(caller, refusal(request, Error.NOT_COORDINATOR))

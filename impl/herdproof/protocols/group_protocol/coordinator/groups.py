@@ -73,6 +73,8 @@ class ClassicGroup:
     """Member ids that were given out by MEMBER_ID_REQUIRED, and have not joined yet."""
     joining: dict[str, int] = field(default_factory=dict)
     syncing: dict[str, int] = field(default_factory=dict)
+    rebalances_since_ms: int | None = None
+    """When all were to join anew who have no assignment yet; None: they have."""
     unsynced: dict[str, None] = field(default_factory=dict)
     """Members of this generation that have not asked for their assignment yet."""
     is_growing: bool = False

@@ -25,6 +25,7 @@ from herdproof.protocols.group_protocol.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
 )
+from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.steps import CHANGED, NEW, TOLD, WAITS, Step
 
 KNOWN_ID_FROM_VERSION = 4
@@ -54,7 +55,7 @@ class Joins(GroupPart):
             group = ClassicGroup(request.group_id, self._outbox.now_ms)
             self._groups[request.group_id] = group
         if not self._has_room(group, request.member_id):
-            self._rebalancer.expel(group, request.member_id)
+            self._rebalancer.expel(group, request.member_id, "there is no room for it")
             self._refuse(caller, request, Error.GROUP_MAX_SIZE_REACHED)
             self._rebalancer.complete_if_joined(group)
         elif not group.supports(request.protocol_type, request.protocols):
@@ -72,7 +73,21 @@ class Joins(GroupPart):
         self, caller: int, request: JoinGroupRequest, error: Error, member_id: str = ""
     ) -> None:
         self._take(request.group_id, member_id or request.member_id, error.name)
+        if error is not Error.MEMBER_ID_REQUIRED:
+            self.report_refused(request, error, member_id or request.member_id)
         self._outbox.answer(caller, JoinGroupResponse(error=error, member_id=member_id))
+
+    def report_refused(self, request: JoinGroupRequest, error: Error, member_id: str) -> None:
+        """Tell that a join was refused."""
+        if error is Error.FENCED_INSTANCE_ID:
+            self._outbox.report(
+                What.MEMBER_FENCED, request.group_id, member=member_id, request="JoinGroup"
+            )
+        else:
+            self._outbox.report(
+                What.JOIN_REFUSED, request.group_id, member=member_id, client=request.client_id,
+                host=request.client_host, error=error.name,
+            )  # fmt: skip
 
     def _take(
         self, group: str, member_id: str, outcome: str, generation: int = 0, instance: str = ""
@@ -140,7 +155,11 @@ class Joins(GroupPart):
         self._context.pending.discard(member_id)
         self._rebalancer.park_join(group, member_id, caller)
         self._sessions.renew(group, member, self._settings.group_new_member_join_timeout_ms)
-        self._rebalancer.prepare_or_complete(group)
+        self._outbox.report(
+            What.MEMBER_JOINED, group.name, member=member_id, client=request.client_id,
+            host=request.client_host, members=len(group.members),
+        )  # fmt: skip
+        self._rebalancer.prepare_or_complete(group, "a member has joined")
 
     # ── Members that join anew ──────────────────────────────────────────────────────────────
 
@@ -156,7 +175,8 @@ class Joins(GroupPart):
             self._take(group.name, member.member_id, WAITS if is_same else CHANGED)
             self._update(group, member, request)
             self._rebalancer.park_join(group, member.member_id, caller)
-            self._rebalancer.prepare_or_complete(group)
+            why = "its leader asks for that" if is_same else "a member subscribes otherwise"
+            self._rebalancer.prepare_or_complete(group, why)
         else:
             self._take(group.name, member.member_id, TOLD, group.generation)
             self._outbox.answer(caller, generation_of(group, member.member_id))
@@ -191,6 +211,9 @@ class Joins(GroupPart):
             Step(action="replace_member", group=group.name, member=member_id, instance=instance)
         )
         old_id, leader = group.instances[instance], group.leader
+        self._outbox.report(
+            What.MEMBER_REPLACED, group.name, instance=instance, member=member_id, former=old_id
+        )
         self._rebalancer.refuse_join(group, old_id, Error.FENCED_INSTANCE_ID)
         self._rebalancer.refuse_sync(group, old_id, Error.FENCED_INSTANCE_ID)
         member = group.replace(old_id, member_id)
@@ -205,10 +228,11 @@ class Joins(GroupPart):
         )  # fmt: skip
         self._update(group, member, request)
         self._rebalancer.park_join(group, member_id, caller)
+        why = "a static member has come back"
         if not group.is_in(GroupState.STABLE):
-            self._rebalancer.prepare_or_complete(group)
+            self._rebalancer.prepare_or_complete(group, why)
         elif group.selected_protocol() != group.protocol:
-            self._rebalancer.prepare(group)
+            self._rebalancer.prepare(group, f"{why}, with another protocol")
         else:
             told = None if request.version >= SKIP_FROM_VERSION else leader
             replaced = partial(self._replaced, group, member_id, told, undo)
@@ -226,6 +250,7 @@ class Joins(GroupPart):
         if not ok:
             self._rebalancer.refuse_join(group, member_id, Error.UNKNOWN_SERVER_ERROR, named=False)
             undo()
+            self._outbox.report(What.NOT_STORED, group.name, change="a static member's new id")
             return
         skips = told is None and member_id == group.leader
         self._rebalancer.answer_join(group, member_id, told, skip_assignment=skips)

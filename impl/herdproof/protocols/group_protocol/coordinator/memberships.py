@@ -37,6 +37,7 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.steps import (
     TOLD,
     WAITS,
@@ -65,6 +66,7 @@ class Memberships(GroupPart):
         error = _why_not_sync(group, request)
         if group is None or error:
             self._take("handle_sync_group", request, error.name)
+            self._report_refused("SyncGroup", request.group_id, request.member_id, error)
             self._outbox.answer(caller, SyncGroupResponse(error=error))
         elif group.is_in(GroupState.STABLE):
             shares = shares_of(group, request.member_id)
@@ -103,11 +105,17 @@ class Memberships(GroupPart):
             shares = shares_of(group, *group.syncing)
             step = as_stored("answer_syncs", group)
             self._outbox.take(replace(step, members=tuple(group.syncing), owners=shares))
+            lasted_ms, group.rebalances_since_ms = self._rebalancer.lasts_ms(group), None
+            self._outbox.report(
+                What.GENERATION_ASSIGNED, group.name, generation=group.generation,
+                members=len(group.members), ms=lasted_ms,
+            )  # fmt: skip
             self._rebalancer.answer_syncs(group)
         else:
             withdraw(group)
             self._rebalancer.answer_syncs(group, Error.UNKNOWN_SERVER_ERROR)
-            self._rebalancer.prepare(group)
+            self._outbox.report(What.NOT_STORED, group.name, change="an assignment")
+            self._rebalancer.prepare(group, "their assignments could not be stored")
 
     # ── Heartbeat ───────────────────────────────────────────────────────────────────────────
 
@@ -124,6 +132,8 @@ class Memberships(GroupPart):
                 if group.is_in(GroupState.PREPARING_REBALANCE):
                     error = Error.REBALANCE_IN_PROGRESS
         self._take("heartbeat", request, error.name)
+        if error:
+            self._report_refused("Heartbeat", request.group_id, request.member_id, error)
         self._outbox.answer(caller, HeartbeatResponse(error=error))
 
     # ── LeaveGroup ──────────────────────────────────────────────────────────────────────────
@@ -134,7 +144,7 @@ class Memberships(GroupPart):
         left = tuple(self._leave(group, one) for one in request.members)
         if group is not None and any(not one.error for one in left):
             if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-                self._rebalancer.prepare(group)
+                self._rebalancer.prepare(group, "a member has left")
             else:
                 self._rebalancer.complete_if_joined(group)
         is_one = request.version < MANY_FROM_VERSION and len(left) == 1
@@ -152,12 +162,17 @@ class Memberships(GroupPart):
             error = group.why_not(member_id, instance)
             if error:
                 self._left(group, member_id, error)
+                self._report_refused("LeaveGroup", group.name, member_id, error)
                 return LeftMember(leaving.member_id, instance, error)
         self._left(group, member_id, Error.NONE)
+        was_member = member_id in group.members
         self._rebalancer.drop(group, member_id)
+        if was_member:
+            members = len(group.members)
+            self._outbox.report(What.MEMBER_LEFT, group.name, member=member_id, members=members)
         return LeftMember(leaving.member_id, instance)
 
-    # ── Steps ───────────────────────────────────────────────────────────────────────────────
+    # ── Steps, and reports ───────────────────────────────────────────────────────────────────
 
     def _take(
         self, action: GroupAction, request: SyncGroupRequest | HeartbeatRequest, outcome: str,
@@ -177,6 +192,15 @@ class Memberships(GroupPart):
             action="handle_leave_group", group=group.name, member=member_id, outcome=error.name
         )
         self._outbox.take(step)
+
+    def _report_refused(self, request: str, group: str, member_id: str, error: Error) -> None:
+        """Tell of a request that is refused for more than that all are to join anew."""
+        if error is Error.FENCED_INSTANCE_ID:
+            self._outbox.report(What.MEMBER_FENCED, group, member=member_id, request=request)
+        elif error is not Error.REBALANCE_IN_PROGRESS:
+            self._outbox.report(
+                What.REQUEST_REFUSED, group, request=request, member=member_id, error=error.name
+            )
 
 
 def _why_not_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> Error:

@@ -16,7 +16,7 @@ Source: apache/kafka, `OffsetMetadataManager`; `ClassicGroup.validateOffsetCommi
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
@@ -50,6 +50,7 @@ from herdproof.protocols.group_protocol.messages import (
     PartitionToCommit,
     TopicResult,
 )
+from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.steps import EVERYTHING, GroupAction, Step
 
 NOT_FOUND_FROM_VERSION = 9
@@ -87,6 +88,7 @@ class CommittedOffsets(GroupPart):
                 for each in topic.partitions
             }
             self._take(request, error, {}, asked)
+            self._report_refused(request, error, len(asked))
             self._outbox.answer(caller, refusal(request, error))
             return
         if group is None:  # which stands once something is committed
@@ -100,6 +102,7 @@ class CommittedOffsets(GroupPart):
         """Store what is not refused, then answer."""
         accepted: dict[TopicPartition, StoredCommit] = {}
         refused: dict[TopicPartition, StoredCommit] = {}
+        errors: Counter[Error] = Counter()
         topics = []
         for topic in request.topics:
             results = []
@@ -107,17 +110,34 @@ class CommittedOffsets(GroupPart):
                 where = (topic.name, each.partition)
                 error = self._why_not_partition(group, request.member_id, where, each)
                 into = refused if error else accepted
+                if error:
+                    errors[error] += 1
                 into[where] = self._stored_offset(request, each)
                 results.append(PartitionResult(each.partition, error))
             topics.append(TopicResult(topic.name, tuple(results)))
         told = OffsetCommitResponse(topics=tuple(topics))
         self._take(request, Error.NONE, accepted, refused)
+        for error, count in errors.items():
+            self._report_refused(request, error, count)
         if accepted:
             self._groups[request.group_id] = group
             told_then = partial(self._committed, caller, request, told)
             self._store("flush_offsets", group, accepted, told_then)
         else:
             self._outbox.answer(caller, told)
+
+    def _report_refused(self, request: OffsetCommitRequest, error: Error, count: int) -> None:
+        """Tell that so many offsets of a commit were refused."""
+        if error is Error.FENCED_INSTANCE_ID:
+            self._outbox.report(
+                What.MEMBER_FENCED, request.group_id, member=request.member_id,
+                request="OffsetCommit",
+            )  # fmt: skip
+        else:
+            self._outbox.report(
+                What.COMMIT_REFUSED, request.group_id, member=request.member_id,
+                error=error.name, generation=request.generation_id, partitions=count,
+            )  # fmt: skip
 
     def _why_not(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Error:
         """Why nothing of a commit is taken; NONE if something may be."""
@@ -165,6 +185,7 @@ class CommittedOffsets(GroupPart):
             self._outbox.take(Step(action="answer_commits", group=request.group_id))
             self._outbox.answer(caller, told)
         else:
+            self._outbox.report(What.NOT_STORED, request.group_id, change="a commit")
             self._outbox.answer(caller, refusal(request, Error.INVALID_COMMIT_OFFSET_SIZE))
 
     def _take(
@@ -245,11 +266,18 @@ class CommittedOffsets(GroupPart):
         }
         told = OffsetDeleteResponse(topics=topics)
         if gone:
-            self._store("delete_offsets", group, gone, partial(self._deleted, caller, told))
+            deleted = partial(self._deleted, caller, group.name, len(gone), told)
+            self._store("delete_offsets", group, gone, deleted)
         else:
             self._outbox.answer(caller, told)
 
-    def _deleted(self, caller: int, told: OffsetDeleteResponse, ok: bool) -> None:
+    def _deleted(
+        self, caller: int, group: str, count: int, told: OffsetDeleteResponse, ok: bool
+    ) -> None:
+        if ok:
+            self._outbox.report(What.OFFSETS_DELETED, group, offsets=count)
+        else:
+            self._outbox.report(What.NOT_STORED, group, change="a deletion of offsets")
         failed = OffsetDeleteResponse(error=Error.UNKNOWN_SERVER_ERROR)
         self._outbox.answer(caller, told if ok else failed)
 
@@ -261,7 +289,14 @@ class CommittedOffsets(GroupPart):
 
     def forget(self, group: ClassicGroup, partitions: list[TopicPartition]) -> None:
         """Nobody needs these offsets any more."""
-        self._store("delete_offsets", group, dict.fromkeys(partitions), _ignore)
+        expired = partial(self._expired, group.name, len(partitions))
+        self._store("delete_offsets", group, dict.fromkeys(partitions), expired)
+
+    def _expired(self, group: str, count: int, ok: bool) -> None:
+        if ok:
+            self._outbox.report(What.OFFSETS_EXPIRED, group, offsets=count)
+        else:
+            self._outbox.report(What.NOT_STORED, group, change="a deletion of offsets")
 
     def _after_commits(self, group: str, deed: Deed) -> None:
         storing = self._storing.get(group)
@@ -303,8 +338,3 @@ def _fetched(offset: StoredCommit | None, partition: int) -> FetchedPartition:
     if offset is None:
         return FetchedPartition(partition)
     return FetchedPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
-
-
-def _ignore(ok: bool) -> None:
-    """Go on with nothing, be it stored or not."""
-    del ok

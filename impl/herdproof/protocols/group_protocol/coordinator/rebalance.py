@@ -35,6 +35,7 @@ from herdproof.protocols.group_protocol.messages import (
     JoinGroupResponse,
     SyncGroupResponse,
 )
+from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.steps import Step
 
 JOIN = "join"
@@ -52,15 +53,19 @@ class GroupRebalancer(GroupPart):
 
     # ── Joining ─────────────────────────────────────────────────────────────────────────────
 
-    def prepare_or_complete(self, group: ClassicGroup) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, why: str) -> None:
         """Begin a rebalance, or go on with the one there is, if that is possible now."""
         if GroupState.PREPARING_REBALANCE in NEXT[group.state]:
-            self.prepare(group)
+            self.prepare(group, why)
         else:
             self.complete_if_joined(group)
 
-    def prepare(self, group: ClassicGroup) -> None:
+    def prepare(self, group: ClassicGroup, why: str) -> None:
         """All members are to join anew."""
+        members = len(group.members)
+        self._outbox.report(What.REBALANCE_STARTED, group.name, why=why, members=members)
+        if group.rebalances_since_ms is None:
+            group.rebalances_since_ms = self._outbox.now_ms
         if group.is_in(GroupState.COMPLETING_REBALANCE):
             withdraw(group)
             self.answer_syncs(group, Error.REBALANCE_IN_PROGRESS)
@@ -88,7 +93,7 @@ class GroupRebalancer(GroupPart):
         self._never(JOIN, group.name)
         for member in list(group.members.values()):
             if self._is_left_behind(group, member):
-                self.expel(group, member.member_id)
+                self.expel(group, member.member_id, "it has not joined anew in time")
         if group.members and not group.elect():
             self._wait_for_joins(group)
             return
@@ -130,6 +135,8 @@ class GroupRebalancer(GroupPart):
             step = as_stored("answer_joins", group)
             self._outbox.take(replace(step, owners=(), members=tuple(group.joining)))
         if not group.members:
+            group.rebalances_since_ms = None
+            self._outbox.report(What.GROUP_EMPTY, group.name, generation=group.generation)
             return
         for member in group.members.values():
             group.unsynced[member.member_id] = None
@@ -138,11 +145,22 @@ class GroupRebalancer(GroupPart):
         if not ok:
             for member_id in list(group.joining):
                 self.refuse_join(group, member_id, Error.UNKNOWN_SERVER_ERROR)
-            self.prepare(group)
+            self._outbox.report(What.NOT_STORED, group.name, change="a generation")
+            self.prepare(group, "their generation could not be stored")
             return
+        self._outbox.report(
+            What.GENERATION_BEGUN, group.name, generation=group.generation,
+            members=len(group.members), protocol=group.protocol or "", leader=group.leader or "",
+            ms=self.lasts_ms(group),
+        )  # fmt: skip
         for member_id in list(group.joining):
             self.answer_join(group, member_id)
         self.wait_for_syncs(group)
+
+    def lasts_ms(self, group: ClassicGroup) -> int:
+        """The time since all members were to join anew, as far as this coordinator knows."""
+        since_ms = group.rebalances_since_ms
+        return 0 if since_ms is None else self._outbox.now_ms - since_ms
 
     # ── Those who wait ──────────────────────────────────────────────────────────────────────
 
@@ -202,8 +220,8 @@ class GroupRebalancer(GroupPart):
         """Who has not asked for its assignment is a member no longer."""
         if group.generation == generation and group.unsynced:
             for member_id in list(group.unsynced):
-                self.expel(group, member_id)
-            self.prepare(group)
+                self.expel(group, member_id, "it has not asked for its assignment in time")
+            self.prepare(group, "members have not asked for their assignments in time")
 
     # ── Leaving ─────────────────────────────────────────────────────────────────────────────
 
@@ -215,23 +233,29 @@ class GroupRebalancer(GroupPart):
         group.remove(member_id)
         self._context.pending.discard(member_id)
 
-    def expel(self, group: ClassicGroup, member_id: str) -> None:
+    def expel(self, group: ClassicGroup, member_id: str, why: str) -> None:
         """Somebody is waited for no longer, and dropped, if it was a member, or about to be."""
-        if member_id in group.members or member_id in group.pending:
+        was_member = member_id in group.members
+        if was_member or member_id in group.pending:
             self._outbox.take(Step(action="expire", group=group.name, member=member_id))
         self.drop(group, member_id)
+        if was_member:
+            members = len(group.members)
+            self._outbox.report(
+                What.MEMBER_EXPIRED, group.name, member=member_id, why=why, members=members
+            )
 
     def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
         """A member is one no longer, and those that remain share what it had."""
-        self.expel(group, member.member_id)
+        self.expel(group, member.member_id, "it was not heard of for too long")
         if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self.prepare(group)
+            self.prepare(group, "a member is gone")
         else:
             self._complete_without_delay(group)
 
     def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
         """Who was given a member id has not joined with it."""
-        self.expel(group, member_id)
+        self.expel(group, member_id, "it has not joined in time")
         self._complete_without_delay(group)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from herdproof.consuming.events import Report
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
 from herdproof.protocols.group_protocol.effects import GroupEffect
@@ -51,6 +52,13 @@ class GroupMetrics:
             "action",
             registry,
         )
+        self._reports = LabelCounts(
+            "herdproof_reports", "What the core reported; `reports.py` lists it.", "what", registry
+        )
+        self._beyond = Gauge(
+            "herdproof_groups_beyond_bound", "Groups that there are beyond `max_groups`.",
+            registry=registry,
+        )  # fmt: skip
         self._clock = clock
         self._members: dict[str, int] = {}
         """The number of members of each group that has any."""
@@ -75,6 +83,11 @@ class GroupMetrics:
         if touched:
             self.coordinator.members.set(self._all_members)
             self._groups.set(len(core.groups))
+            self._beyond.set(max(0, len(core.groups) - core.settings.max_groups))
+
+    def reported(self, report: Report) -> None:
+        """Something was reported."""
+        self._reports.counts[report.what] += 1
 
     def _look_at(self, core: GroupCoordinator, name: str) -> None:
         """Note how many members a group has, and whether it rebalances."""

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 
 from herdproof.broker.answering import BrokerNode, Reply
 from herdproof.broker.codec import KafkaRequest
-from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.consuming.events import Report
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator, Reign
 from herdproof.protocols.group_protocol.effects import (
     GroupAnswer,
     GroupEffect,
@@ -38,6 +39,7 @@ from herdproof.protocols.group_protocol.messages import (
     TopicToCommit,
     TopicToFetch,
 )
+from herdproof.protocols.group_protocol.reports import VOCABULARY, What
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.server.clock import DayClock, GroupAlarm, GroupClock
 from herdproof.protocols.group_protocol.server.metrics import GroupMetrics
@@ -115,8 +117,11 @@ class GroupShell:
         self._metrics.coordinator.deposed()
         self._give(self._core.resign)
 
-    def _give_up(self) -> None:
-        """Coordinate no longer: nobody can tell what is stored."""
+    def _give_up(self, why: What) -> None:
+        """Coordinate no longer, if it does: nobody can tell what is stored."""
+        if self._core.reign is Reign.NOT_ELECTED:
+            return
+        self._report(Report(why, details=(("epoch", self._core.epoch),)))
         self.deposed()
         self._step_down()
 
@@ -125,7 +130,7 @@ class GroupShell:
         if epoch != self._core.epoch:
             return
         if groups is None:
-            self._give_up()
+            self._give_up(What.STORE_NOT_READ)
         else:
             self._give(partial(self._core.lead, groups=groups))
 
@@ -232,15 +237,23 @@ class GroupShell:
                 self._store.write(effect, lambda written: self._written(token, written))
             case Step():
                 pass
+            case Report():
+                self._report(effect)
             case _:
                 assert_never(effect)
 
     def _written(self, token: int, written: WriteOutcome) -> None:
         """A change is stored, or not, or nobody knows."""
-        if written is WriteOutcome.DOUBTFUL:
-            self._give_up()
+        if not written.is_known:
+            is_fenced = written is WriteOutcome.FENCED
+            self._give_up(What.STORE_FENCED if is_fenced else What.STORE_DOUBTFUL)
         else:
             self._give(partial(self._core.stored, token=token, ok=written is WriteOutcome.DONE))
+
+    def _report(self, report: Report) -> None:
+        """Log and count what the core, or its store, has to say."""
+        self._metrics.reported(report)
+        VOCABULARY.log(log, report.what, report.group, report.details)
 
     def _wake_at(self, deadline_ms: int | None) -> None:
         """Replace the one alarm."""

@@ -135,13 +135,12 @@ class StandingGroups:
 
     def elected(self, epoch: int) -> None:
         """This broker leads."""
-        log.info("elected: it leads in epoch %d", epoch, extra=fields(epoch=epoch))
         self._leads = True
         self._shell.elected(epoch)
 
     def deposed(self, epoch: int) -> None:
         """It leads no more."""
-        log.info("it leads no more in epoch %d", epoch, extra=fields(epoch=epoch))
+        del epoch  # its shell knows, and tells
         self._leads = False
         self._shell.deposed()
         self._look()

@@ -139,7 +139,7 @@ class SimulatedGroupBroker(Process):
             connection.send(end, (number, response))
 
     def _written(self, token: int, written: WriteOutcome) -> None:
-        if written is WriteOutcome.DOUBTFUL:
+        if not written.is_known:
             self._step_down()
         else:
             self._give(("stored", token), self.core.stored, token, written is WriteOutcome.DONE)

@@ -15,8 +15,15 @@ class WriteOutcome(Enum):
     DONE = "done"
     REFUSED = "refused"
     """It cannot be stored, and was not: report that to the coordinator."""
+    FENCED = "fenced"
+    """Another coordinator was elected, and it was not done: resign."""
     DOUBTFUL = "doubtful"
-    """Nobody can tell whether it was done, or another coordinator was elected: resign."""
+    """Nobody can tell whether it was done: resign."""
+
+    @property
+    def is_known(self) -> bool:
+        """Tells whether the coordinator can go on: it was done or not, and it still leads."""
+        return self in (WriteOutcome.DONE, WriteOutcome.REFUSED)
 
 
 WrittenThen: TypeAlias = Callable[[WriteOutcome], None]

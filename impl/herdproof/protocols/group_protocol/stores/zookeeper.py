@@ -63,6 +63,8 @@ _DELETES = 1_000
 """So many deletions are one transaction at most."""
 _TOGETHER = 1_000
 """From so many operations on, a transaction takes no further change."""
+_FENCED = Refusal(Why.BAD_VERSION, 0)
+"""The answer to a transaction by who is not of the present epoch, whose check comes first."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -185,7 +187,7 @@ class ZooKeeperGroupStore:
         for sent in of:
             sent.left -= 1
             if not isinstance(answer, Done):
-                sent.written = WriteOutcome.DOUBTFUL
+                sent.written = WriteOutcome.FENCED if answer == _FENCED else WriteOutcome.DOUBTFUL
         self._report()
         self._send()
 
