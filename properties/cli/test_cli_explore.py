@@ -442,13 +442,14 @@ def test_watching_a_file_in_no_folder_is_refused() -> None:
 
 
 def test_counterexamples_are_saved_as_files(lamps: Path, tmp_path: Path) -> None:
-    """`--save-stories DIR` writes a file for each counterexample, which then replays."""
+    """`--save-stories DIR` writes a file for each counterexample, that of no next step, too."""
     folder = tmp_path / "stories"
 
     done = run("explore", lamps, "--save-stories", folder)
 
     files = sorted(folder.iterdir())
     assert [f.name for f in files] == [
-        "Lamps.never_all.story.json", "Lamps.what_is_on_stays_on.story.json",
+        "Lamps.never_all.story.json", "Lamps.there-is-always-a-next-step.story.json",
+        "Lamps.what_is_on_stays_on.story.json",
     ]  # fmt: skip
     assert all(f"herdproof replay {f}" in done.stdout for f in files)

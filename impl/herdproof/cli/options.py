@@ -31,6 +31,10 @@ WithinOption = Annotated[
 MayEndOption = Annotated[
     bool, typer.Option("--may-end", help="A state without a next step is no failure.")
 ]
+SaveStoriesOption = Annotated[
+    Path | None,
+    typer.Option("--save-stories", metavar="DIR", help="Save each story that is found as a file."),
+]
 
 BOOTSTRAP_NAMES = ("--bootstrap-servers", "--bootstrap")
 WHERE_KAFKA_LISTENS = "Where Kafka listens: host:port,host:port."

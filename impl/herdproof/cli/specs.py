@@ -101,6 +101,11 @@ def find(name: str) -> Subject:
     return found
 
 
+def whole_name(asked: str, subject: Subject) -> str:
+    """The name that finds just this spec again, where a file alone was asked for."""
+    return f"{asked}:{subject.name}" if asked.endswith(".py") else asked
+
+
 def known_specs(name: str) -> str:
     """The known names, as the end of a sentence; the nearest first."""
     specs = known()

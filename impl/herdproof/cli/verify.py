@@ -198,7 +198,7 @@ def subjects(name: str) -> list[Subject]:
 def looked(name: str, subject: Subject, own: Own) -> Looked:
     """A spec at the size that the command line says, or else its file, or else the usual one."""
     from herdproof.cli.spec.mutate import spec_of
-    from herdproof.cli.specs import sizes_of
+    from herdproof.cli.specs import sizes_of, whole_name
     from herdspec.check.plans import Looked
 
     given = sizes_of(subject.spec, list(own.sizes))
@@ -210,7 +210,7 @@ def looked(name: str, subject: Subject, own: Own) -> Looked:
         exactly=subject.exactly_at(sizes, faults), may_end=subject.may_end,
         bound=subject.bound if own.bound is None else own.bound,
         within=own.within or subject.within,
-        source=partial(spec_of, f"{name}:{subject.name}" if name.endswith(".py") else name),
+        source=partial(spec_of, whole_name(name, subject)),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
-from herdproof.cli.code.stories import Verdict, judged, saved
+from herdproof.cli.code.stories import FoundStories, Verdict, judged, saved
 from herdproof.cli.specs import find
 from herdproof.conformance.stories import on_the_code
 from herdproof.protocols.implementation import adapter_of
@@ -106,7 +106,7 @@ def story(tmp_path: Path) -> Path:
     lock = tmp_path / "lock.py"
     lock.write_text(LOCK)
     machine, result = explored(find(f"{lock}:Lock").spec, Client=2)
-    [path] = saved(tmp_path / "stories", f"{lock}:Lock", machine, result.violations)
+    [path] = saved(tmp_path / "stories", f"{lock}:Lock", FoundStories(machine, result.violations))
     return path
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def replay(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Stories, as `explore --save-stories` saves them."),
+        typer.Argument(metavar="FILE...", help="Stories, as --save-stories saves them."),
     ],
     on: Annotated[
         str | None,

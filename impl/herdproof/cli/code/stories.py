@@ -1,5 +1,5 @@
 """
-Story files, found and judged: the file's spec, the replay on it, and the replay on the code.
+Story files, saved, found and judged: the file's spec, the replay on it, and that on the code.
 
 What `herdproof replay` prints and what pytest fails by is one `Verdict`.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from herdproof.cli.specs import Subject, find
 from herdproof.conformance.stories import OnTheCode, on_the_code
@@ -29,8 +29,10 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
+    from herdproof.report.render import Output
     from herdspec.check.exploration.explore import Story
     from herdspec.check.running.run import Machine
+    from herdspec.language.specification import Specification
 
 
 @dataclass(frozen=True)
@@ -149,22 +151,70 @@ def relative(spec: str, folder: Path) -> str:
     return f"{inner.as_posix()}{colon}{attribute}"
 
 
-def saved(folder: Path, spec: str, machine: Machine, stories: Mapping[str, Story]) -> list[Path]:
-    """
-    Write a story file for each of these counterexamples (by property) into a folder.
+# ── Saving ──────────────────────────────────────────────────────────────────────────────────
 
-    `spec` is the name that a command was given; the folder is made where there is none.
+
+class Within(Protocol):
+    """The size and the bounds at which somebody has looked: an exploration, a search, walks."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Elements of each sort."""
+
+    @property
+    def faults(self) -> int:
+        """The budget of what disturbs."""
+
+    @property
+    def bound(self) -> int:
+        """The largest natural."""
+
+
+def machine_at(spec: Specification, looked: Within) -> Machine:
+    """The spec as somebody has looked at it."""
+    from herdspec.check.running.run import Machine
+    from herdspec.engine.ground import Ground
+
+    return Machine(Ground(spec, looked.sizes, looked.bound, looked.faults))
+
+
+@dataclass(frozen=True)
+class FoundStories:
+    """Stories of a machine by property: in which it is `broken`, or, a `sometimes`, `shown`."""
+
+    machine: Machine
+    broken: Mapping[str, Story]
+    shown: Mapping[str, Story] = field(default_factory=dict)
+
+
+def save_stories(out: Output, folder: Path, spec: str, *several: FoundStories) -> None:
+    """Save what a command has found as files that `herdproof replay` and pytest know; say so."""
+    files = [file for found in several for file in saved(folder, spec, found)]
+    out.line()
+    for file in files:
+        out.line(f"saved {file}: herdproof replay {file}")
+    if not files:
+        out.line(f"nothing to save in {folder}: no story was found")
+
+
+def saved(folder: Path, spec: str, found: FoundStories) -> list[Path]:
+    """
+    Write a file for each of these stories into a folder, which is made where there is none.
+
+    `spec` is the whole name of the spec, as a command is given it.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder: name one for the stories")
     folder.mkdir(parents=True, exist_ok=True)
+    expected = [(Expect.FAILS, *of) for of in found.broken.items()]
+    expected += [(Expect.HOLDS, *of) for of in found.shown.items()]
     written = []
-    for name, story in stories.items():
+    for expect, name, story in expected:
         path = folder / file_name(spec, name)
-        found = story_file(
-            relative(spec, folder), machine, name, story.initial, story.steps,
+        told = story_file(
+            relative(spec, folder), found.machine, name, story.initial, story.steps,
             back=getattr(story, "back", None),
         )  # fmt: skip
-        found.write(path)
+        told.expecting(expect).write(path)
         written.append(path)
     return written

@@ -15,6 +15,7 @@ from herdproof.cli.options import (
     BoundOption,
     FaultsOption,
     MayEndOption,
+    SaveStoriesOption,
     SizeOption,
     SpecArgument,
     WithinOption,
@@ -93,10 +94,7 @@ def explore(
         Path | None,
         typer.Option("--graph", metavar="FILE", help="Write the state graph (.dot, .json)."),
     ] = None,
-    save_stories: Annotated[
-        Path | None,
-        typer.Option("--save-stories", metavar="DIR", help="Save each counterexample as a file."),
-    ] = None,
+    save_stories: SaveStoriesOption = None,
     watch: WatchOption = False,
     json: JsonOption = None,
 ) -> None:
@@ -145,7 +143,7 @@ class ExploreOptions:
         """Explore, and print all that there is to say."""
         from herdproof.cli.specs import promise_of, sizes_of
         from herdspec.check.liveness.liveness import live
-        from herdspec.check.verdict import explored, lived, standing_of
+        from herdspec.check.verdict import ALWAYS_A_STEP, explored, lived, standing_of
 
         sizes = sizes_of(subject.spec, self.size)
         wanted = promise_of(subject.spec, self.tell) if self.tell else None
@@ -158,6 +156,8 @@ class ExploreOptions:
             subject.name, result, subject.declared, exactly=exactly, may_end=may_end
         )
         stories, also = {**result.violations}, ""
+        if result.deadlock is not None and not may_end:
+            stories[ALWAYS_A_STEP] = result.deadlock
         if live(spec):
             endless = self.live(out, spec, result)
             findings += lived(subject.name, endless, subject.declared, exactly=exactly)
@@ -235,8 +235,11 @@ class ExploreOptions:
         if self.graph is not None:
             write_graph(out, self.graph, result, limit)
         if self.save_stories is not None:
-            whole = f"{self.spec}:{subject.name}" if self.spec.endswith(".py") else self.spec
-            write_stories(out, self.save_stories, whole, result, stories)
+            from herdproof.cli.code.stories import FoundStories, machine_at, save_stories
+            from herdproof.cli.specs import whole_name
+
+            found = FoundStories(machine_at(subject.spec, result), stories, result.witnesses)
+            save_stories(out, self.save_stories, whole_name(self.spec, subject), found)
 
 
 def constrained(spec: Specification, name: str | None) -> tuple[Specification, Property | None]:
@@ -286,20 +289,3 @@ def write_graph(out: Output, file: Path, result: Exploration, limit: Property | 
     write_file("--graph", file, write(graph))
     out.line()
     out.line(f"the state graph: {len(graph.nodes)} states, {len(graph.edges)} steps, in {file}")
-
-
-def write_stories(
-    out: Output, folder: Path, spec: str, result: Exploration, stories: Mapping[str, Story]
-) -> None:
-    """Save every counterexample as a file that `herdproof replay` and pytest know."""
-    from herdproof.cli.code.stories import saved
-    from herdspec.check.running.run import Machine
-    from herdspec.engine.ground import Ground
-
-    machine = Machine(Ground(result.spec, result.sizes, result.bound, result.faults))
-    files = saved(folder, spec, machine, stories)
-    out.line()
-    for file in files:
-        out.line(f"saved {file}: herdproof replay {file}")
-    if not files:
-        out.line(f"nothing to save in {folder}: there is no counterexample")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdproof.cli.options import SpecArgument
+from herdproof.cli.options import SaveStoriesOption, SpecArgument
 from herdproof.cli.spec.watch import WatchOption
 from herdproof.report.render import (
     COLOURS,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from herdspec.check.verify import Tell
 
 
+NO_RUN = "no run is known to the state in which its counterexample to induction begins"
 SAFETY_ONLY = "more may happen than with queues, so what is proved holds, and what fails may hold"
 
 
@@ -60,6 +61,7 @@ def prove(
     recheck: Annotated[
         bool, typer.Option("--recheck", help="Ask a second solver, cvc5, each obligation again.")
     ] = False,
+    save_stories: SaveStoriesOption = None,
     watch: WatchOption = False,
     json: JsonOption = None,
 ) -> None:
@@ -71,7 +73,7 @@ def prove(
     out = Output(json)
     how = Proving(
         leave_out or [], resources or RESOURCES, abstract_order, leave_one_out, suggest, export,
-        recheck,
+        recheck, spec, save_stories,
     )  # fmt: skip
     if watch:
         every_save(out, spec, lambda subject: how.on(out, subject))
@@ -91,6 +93,9 @@ class Proving:
     suggest: bool
     export: Path | None
     recheck: bool
+    asked: str
+    """The spec as the command names it."""
+    save_stories: Path | None
 
     def on(self, out: Output, subject: Subject) -> Standing:
         """Prove one spec, print and write what came of it."""
@@ -102,6 +107,8 @@ class Proving:
             proof = self.proof(subject, omitted, tell)
         findings = proved(subject.name, proof)
         print_proof(out, subject, proof, findings)
+        if self.save_stories is not None:
+            self.save(out, self.save_stories, subject, proof)
         more: dict[str, Any] = {}
         if self.leave_one_out:
             more["needed_for"] = self.needs(out, subject, omitted)
@@ -141,6 +148,23 @@ class Proving:
             subject.spec, leave_out=omitted, resources=self.resources, order=self.order,
             explain=True, look=subject.faults, progress=progress,
         )  # fmt: skip
+
+    def save(self, out: Output, folder: Path, subject: Subject, proof: Proof) -> None:
+        """Save the runs that break a promise; a counterexample to induction is none by itself."""
+        from herdproof.cli.code.stories import FoundStories, save_stories
+        from herdproof.cli.specs import whole_name
+        from herdspec.check.proof.prove import Outcome
+
+        found = {
+            name: FoundStories(run.machine, {name: run.story})
+            for name, run in proof.reached.items()
+            if run.machine is not None and run.story is not None
+        }
+        save_stories(out, folder, whole_name(self.asked, subject), *found.values())
+        failed = (o.promise for o in proof.obligations if o.outcome is Outcome.FAILED)
+        for name in dict.fromkeys(failed):
+            if name not in found:
+                out.line(f"not saved, {NO_RUN}: {spoken(name)}")
 
     def needs(
         self, out: Output, subject: Subject, omitted: frozenset[str]

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument, WithinOption
+from herdproof.cli.options import (
+    BoundOption,
+    FaultsOption,
+    SaveStoriesOption,
+    SizeOption,
+    SpecArgument,
+    WithinOption,
+)
 from herdproof.report.render import (
     COLOURS,
     JsonOption,
@@ -42,10 +49,11 @@ def search(
     resources: Annotated[
         int | None, typer.Option(min=1, help="z3's resource limit for each question.")
     ] = None,
+    save_stories: SaveStoriesOption = None,
     json: JsonOption = None,
 ) -> None:
     """Search for runs that break a promise, by z3, where states are too many to explore."""
-    from herdproof.cli.specs import promise_of, read, sizes_of
+    from herdproof.cli.specs import promise_of, read, sizes_of, whole_name
     from herdspec.check.simulation.search import RESOURCES
     from herdspec.check.simulation.search import search as look
     from herdspec.check.verdict import searched
@@ -65,6 +73,11 @@ def search(
     exactly = subject.exactly_at(sizes, faults)
     findings = searched(subject.name, found, subject.declared, exactly=exactly)
     print_search(out, subject, found, findings, perf_counter() - begun)
+    if save_stories is not None:
+        from herdproof.cli.code import stories
+
+        runs = stories.FoundStories(stories.machine_at(subject.spec, found), found.violations)
+        stories.save_stories(out, save_stories, whole_name(spec, subject), runs)
     standing = print_conclusion(out, found, findings)
     out.json(search_json(found, findings, standing.value))
     raise typer.Exit(standing.value)

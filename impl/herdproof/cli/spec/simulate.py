@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdproof.cli.options import BoundOption, MayEndOption, SizeOption, SpecArgument
+from herdproof.cli.options import (
+    BoundOption,
+    MayEndOption,
+    SaveStoriesOption,
+    SizeOption,
+    SpecArgument,
+)
 from herdproof.report.render import JsonOption, Output, spoken, table_of
 from herdspec.check.verdict import Standing, counted, sized
 from herdspec.language.errors import UsageError
@@ -30,10 +36,11 @@ def simulate(
         typer.Option("--weight", metavar="ACTION=W", help="How likely an action is (1)."),
     ] = None,
     may_end: MayEndOption = False,
+    save_stories: SaveStoriesOption = None,
     json: JsonOption = None,
 ) -> None:
     """Walk at random through a spec: what is found is told, nothing found is no proof."""
-    from herdproof.cli.specs import read, sizes_of
+    from herdproof.cli.specs import read, sizes_of, whole_name
     from herdspec.check.simulation.simulate import simulate as walk
 
     out = Output(json)
@@ -43,11 +50,18 @@ def simulate(
         found = walk(
             subject.spec, sizes, faults=faults, bound=subject.bound if bound is None else bound,
             steps=steps, seed=seed, length=length, weights=weights_of(weight or []),
+            witnesses=save_stories is not None,
             progress=lambda done: tell(f"{done:,} steps", min(1.0, done / steps)),
         )  # fmt: skip
     failures = failures_of(subject, found, may_end=may_end)
     standing = Standing.FAILS if failures else Standing.HOLDS
     print_simulation(out, subject, found, may_end=may_end)
+    if save_stories is not None:
+        from herdproof.cli.code import stories
+
+        machine = stories.machine_at(subject.spec, found)
+        told = stories.FoundStories(machine, stories_of(found, may_end=may_end), found.witnesses)
+        stories.save_stories(out, save_stories, whole_name(spec, subject), told)
     print_conclusion(out, found, failures)
     out.json(simulation_json(found, failures, standing.value))
     raise typer.Exit(standing.value)

@@ -40,7 +40,7 @@ def step(
     bound: BoundOption = None,
 ) -> None:
     """Walk through a spec by hand, one step at a time."""
-    from herdproof.cli.specs import read, sizes_of
+    from herdproof.cli.specs import read, sizes_of, whole_name
     from herdspec.check.running.run import Machine
     from herdspec.engine.ground import Ground
 
@@ -49,8 +49,7 @@ def step(
     sizes = sizes_of(subject.spec, size or [])
     most = faults + 1 if bound is None else bound
     machine = Machine(Ground(subject.spec, sizes, most, faults))
-    whole = f"{spec}:{subject.name}" if spec.endswith(".py") else spec
-    walk = Walk.of(whole, subject.name, machine)
+    walk = Walk.of(whole_name(spec, subject), subject.name, machine)
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(HELP)
     StepConversation(walk, out.line).run(answers(sys.stdin.isatty()))

@@ -4,21 +4,26 @@ Looks for a run that ends in a counterexample to induction: can that state be re
 A promise that is not inductive may well hold: the state before the step that breaks it need not be
 reachable. So the spec is explored at the counterexample's own size, for a few seconds; where that
 is too large, short runs are searched. A run that breaks the promise is a counterexample; none is
-no proof, since a larger size or more faults may have one.
+no proof, since a larger size or more faults may have one. A promise that fails initially is broken
+by a run without a step, from an initial state of that size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from herdspec.check.exploration.bounds import beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import Explorer, is_cut_by_naturals
 from herdspec.check.proof.induction import DEFINED, Obligation, Outcome
+from herdspec.check.running.run import Machine
+from herdspec.check.running.starts import initially
 from herdspec.check.verdict import bounds_of, counted
+from herdspec.engine.ground import Ground
 from herdspec.language.errors import UsageError
-from herdspec.language.specification import Specification
+from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation
 
 SECONDS = 5.0
@@ -27,6 +32,8 @@ MOST_SIZES = 2
 """At how many sizes is looked."""
 LARGEST = 4
 """Sizes with more elements of a sort are not looked at."""
+MOST_STARTS = 1_000
+"""Where there are more initial states, none that breaks a promise is looked for."""
 DEPTH, RESOURCES = 6, 5_000_000
 """The length of runs that are searched where exploration ends early; z3's limit for each."""
 
@@ -37,6 +44,8 @@ class Reached:
 
     sentence: str
     story: Story | None = None
+    machine: Machine | None = None
+    """The spec at the size and the bounds within which the run was found."""
 
 
 def look_for_runs(
@@ -45,7 +54,8 @@ def look_for_runs(
     """
     For each promise that is not inductive: a run that breaks it, or how far was looked.
 
-    The runs have so many faults at most.
+    The runs have so many faults at most. Of one that fails initially, an initial state without it,
+    where there are not too many to look at.
     """
     found: dict[str, Reached] = {}
     for number, (sizes, names) in enumerate(_by_size(spec, obligations).items()):
@@ -55,7 +65,7 @@ def look_for_runs(
             found |= dict.fromkeys(names, Reached(far))
         else:
             found |= _looked(spec, at, faults, names)
-    return found
+    return found | _begun(spec, obligations, faults)
 
 
 Sizes = tuple[tuple[str, int], ...]
@@ -102,8 +112,40 @@ def _looked(
         story = explored.violations.get(EVERY_VALUE_IS_DEFINED if name == DEFINED else name)
         if story is None and not explored.complete and name != DEFINED:
             story = _searched(bare, explored, name)
-        found[name] = Reached("" if story else _unreached(explored), story)
+        found[name] = Reached(_unreached(explored))
+        if story is not None:
+            ground = Ground(spec, explored.sizes, explored.bound, explored.faults)
+            found[name] = Reached("", story, Machine(ground))
     return found
+
+
+def _begun(spec: Specification, obligations: list[Obligation], faults: int) -> dict[str, Reached]:
+    """The runs without a step that break what fails initially."""
+    actions, found = {a.name for a in spec.actions}, dict[str, Reached]()
+    for o in obligations:
+        shown = o.counterexample
+        begins = o.outcome is Outcome.FAILED and o.action not in actions
+        if not begins or shown is None or o.promise in (DEFINED, *found):
+            continue
+        sizes = {sort: max(1, shown.sizes.get(sort, 1)) for sort in spec.sorts}
+        bound = max(first_bound(spec, faults), *shown.numbers.values(), 1)
+        try:
+            machine = Machine(Ground(spec, sizes, bound, faults))
+            story = _without(machine, spec.promise(o.promise))
+        except UsageError:  # too large a number, or a start without a meaning: no run is known
+            continue
+        if story is not None:
+            found[o.promise] = Reached("", story, machine)
+    return found
+
+
+def _without(machine: Machine, promise: Promise) -> Story | None:
+    """The first initial state without this promise, as a story of no steps."""
+    states = [*islice(machine.starts(), MOST_STARTS + 1)]
+    if len(states) > MOST_STARTS:
+        return None
+    found = next((state for state in states if not machine.holds(promise, state)), None)
+    return None if found is None else Story(found, [], initially=initially(machine, found))
 
 
 def _searched(spec: Specification, explored: Exploration, name: str) -> Story | None:

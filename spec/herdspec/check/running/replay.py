@@ -355,7 +355,8 @@ def _replayed(
         return ends(Expect.FAILS, f"still fails: {note}")
     if story.property == NONE:
         return ends(Expect.HOLDS, f"possible: {note}")
-    return ends(Expect.HOLDS, f"possible, and the property holds now: {note}")
+    now = " now" if story.expect is Expect.FAILS else ""
+    return ends(Expect.HOLDS, f"possible, and the property holds{now}: {note}")
 
 
 def _machine(story: StoryFile, spec: Specification, where: str) -> Machine:

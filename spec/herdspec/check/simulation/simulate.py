@@ -68,6 +68,8 @@ class Simulation:
     unjudged: list[str] = field(default_factory=list)
     violations: dict[str, Story] = field(default_factory=dict)
     deadlock: Story | None = None
+    witnesses: dict[str, Story] = field(default_factory=dict)
+    """Of what was `seen`: a story to it, if that was asked for."""
 
     @property
     def verdict(self) -> str:
@@ -89,6 +91,7 @@ def simulate(
     length: int = LENGTH,
     walkers: int | None = None,
     weights: Mapping[str, float] | None = None,
+    witnesses: bool = False,
     progress: Progress | None = None,
 ) -> Simulation:
     """
@@ -96,7 +99,8 @@ def simulate(
 
     `faults` is the budget of what disturbs, in each walk; `bound` the largest natural (by default
     one more than the budget); `weights` make actions likelier or, at 0, impossible. `walkers` walk
-    side by side: by default so many that each can walk its full length.
+    side by side: by default so many that each can walk its full length. With `witnesses`, a story
+    is told to each `sometimes` that was seen, too.
     """
     known = [a.name for a in spec.actions]
     asked = dict(weights or {})
@@ -114,7 +118,11 @@ def simulate(
         herd.round()
         if progress:
             progress(herd.steps)
-    return _result(herd, machine, starts, seed, perf_counter() - begun)
+    found = _result(herd, machine, starts, seed, perf_counter() - begun)
+    if witnesses:
+        seen = herd.found.seen.items()
+        found.witnesses = {n: Retold(machine, starts, n).story(walk) for n, walk in seen}
+    return found
 
 
 def _check(steps: int, length: int, weights: Mapping[str, float], known: Sequence[str]) -> None:
@@ -191,7 +199,7 @@ def _result(
 
 
 class Retold:
-    """Walks that show one failure, run in the plain Python and shortened there."""
+    """Walks that show one failure or `sometimes`, run in the plain Python and shortened there."""
 
     def __init__(self, machine: Machine, starts: NDArray[np.int64], name: str) -> None:
         self.machine = machine
@@ -203,13 +211,13 @@ class Retold:
         self.promise: Promise | None = known.get(name)
 
     def story(self, walk: Walk) -> Story:
-        """The walk, without the steps that the failure does not need."""
+        """The walk, without the steps that what it shows does not need."""
         instances = [self.machine.ground.instances[k] for k in walk.instances]
         calls = [(i.action, self.machine.arguments(i.action, i.arguments)) for i in instances]
         begun = self.machine.state(tuple(self.starts[walk.start].tolist()))
         found = self.run(begun, calls)
         if found is None:
-            raise AssertionError(f"run and simulate disagree: {self.name} does not fail in Python")
+            raise AssertionError(f"run and simulate disagree: Python does not show {self.name}")
         steps = self.shortened(begun, found)
         if self.name == Herd.DEFINED:
             *others, last = steps
@@ -217,7 +225,7 @@ class Retold:
         return Story(begun, steps, initially=initially(self.machine, begun))
 
     def shortened(self, begun: Spec, steps: list[Step]) -> list[Step]:
-        """Leave out ever smaller parts, as long as the rest still fails."""
+        """Leave out ever smaller parts, as long as the rest still shows it."""
         width = max(1, len(steps) // 2)
         while width:
             low = 0
@@ -232,10 +240,10 @@ class Retold:
         return steps
 
     def run(self, begun: Spec, calls: Sequence[tuple[Any, tuple[Any, ...]]]) -> list[Step] | None:
-        """The steps to the first failure; calls that are not possible are left out."""
+        """The steps to what is to be shown; calls that are not possible are left out."""
         present, taken = begun, 0
         steps: list[Step] = []
-        if self.fails(present, taken):
+        if self.shows(present, taken):
             return steps
         for action, arguments in calls:
             faults = taken + action.disturbs
@@ -250,19 +258,20 @@ class Retold:
             if after is None or not self.within(after, faults) or not self.goes_on(present):
                 continue
             steps.append(Step(action, arguments, after))
-            if self.breaks(present, after) or self.fails(after, faults):
+            if self.breaks(present, after) or self.shows(after, faults):
                 return steps
             present, taken = after, faults
         return None
 
-    def fails(self, state: Spec, taken: int) -> bool:
-        """Tells whether a state shows the failure."""
+    def shows(self, state: Spec, taken: int) -> bool:
+        """Tells whether a state shows the failure, or is the witness."""
         if self.name == Herd.DEADLOCK:
             return self.goes_on(state) and not self.possible(state, taken)
         promise = self.promise
-        if promise is None or promise.expectation is not Expectation.ALWAYS:
+        kinds = (Expectation.ALWAYS, Expectation.SOMETIMES)
+        if promise is None or promise.expectation not in kinds:
             return False
-        return not self.machine.holds(promise, state)
+        return self.machine.holds(promise, state) is (promise.expectation is kinds[1])
 
     def goes_on(self, state: Spec) -> bool:
         """Tells whether the spec's constraints let walks go on from a state."""

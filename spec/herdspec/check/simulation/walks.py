@@ -218,10 +218,14 @@ class Distinct:
 
 @dataclass
 class Found:
-    """The findings of the walkers: for each name, the shortest walk of the first round of it."""
+    """
+    The findings of the walkers: for each name, the shortest walk of the first round of it.
+
+    `walks` break what they are named for, those that were `seen` show a `sometimes`.
+    """
 
     walks: dict[str, Walk] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
+    seen: dict[str, Walk] = field(default_factory=dict)
 
     def wants(self, name: str) -> bool:
         """Tells whether nobody came upon it yet."""
@@ -336,7 +340,8 @@ class Herd:
     def _seek(self, left: Mapping[str, Expr]) -> None:
         """Look for what nobody has seen yet."""
         found = self.seek(self.now, None, EVERYBODY)
-        seen = {name for name, holds in zip(left, found, strict=True) if holds.any()}
+        pairs = zip(left, found, strict=True)
+        seen = {name: self._shortest(np.flatnonzero(h)) for name, h in pairs if h.any()}
         if seen:
             self.found.seen |= seen
             self.seek = self._emitted([e for name, e in left.items() if name not in seen])
@@ -425,11 +430,13 @@ class Herd:
     def _note(self, name: str, walkers: Picked, last: int | None = None) -> None:
         """Keep the shortest of these walks, with the step that it was about to take."""
         if len(walkers) and self.found.wants(name):
-            w = int(walkers[np.argmin(self.at[walkers])])
-            steps = [int(k) for k in self.history[: self.at[w], w]]
-            self.found.walks[name] = Walk(
-                int(self.start[w]), tuple(steps if last is None else [*steps, last])
-            )
+            self.found.walks[name] = self._shortest(walkers, last)
+
+    def _shortest(self, walkers: Picked, last: int | None = None) -> Walk:
+        """The shortest of these walks so far, with a last step, if there is one."""
+        w = int(walkers[np.argmin(self.at[walkers])])
+        steps = [int(k) for k in self.history[: self.at[w], w]]
+        return Walk(int(self.start[w]), tuple(steps if last is None else [*steps, last]))
 
     def _cover(self, number: int, picked: Picked) -> None:
         """Cross off the branches that these steps cover."""
