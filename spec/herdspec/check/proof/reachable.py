@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from herdspec.check.exploration.bounds import beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import Explorer, is_cut_by_naturals
-from herdspec.check.proof.induction import DEFINED, Obligation, Outcome
+from herdspec.check.proof.induction import DEFINED, Obligation, SolverAnswer
 from herdspec.check.verdict import bounds_of, counted
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
@@ -75,7 +75,7 @@ def _broken(
 ) -> Iterator[tuple[str, Mapping[str, int]]]:
     actions, seen = {a.name for a in spec.actions}, set[str]()
     for o in obligations:
-        if o.outcome is Outcome.FAILED and o.action in actions and o.promise not in seen:
+        if o.outcome is SolverAnswer.FAILED and o.action in actions and o.promise not in seen:
             seen.add(o.promise)
             yield o.promise, o.counterexample.sizes if o.counterexample else {}
 
