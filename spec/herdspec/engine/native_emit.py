@@ -22,7 +22,7 @@ from herdspec.language.graph import Expr
 from herdspec.language.types import BOOL
 
 FEW = 3
-"""So many changed words, or changed values that are no constants, are computed without asking."""
+"""The most changed words, or values that are no constants, that are computed without asking."""
 WORD = (1 << 64) - 1
 
 

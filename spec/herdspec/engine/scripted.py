@@ -174,7 +174,7 @@ class _Code:
         self.lines: list[str] = []
         self._numbers = fields
         self._fields: set[int] = set()
-        """Those that are read or changed, each by the name of its list."""
+        """The fields that are read or changed, each by the name of its list."""
         self.standing: dict[Element | SlotKey, int] = {}
         """Complex numbers, by the element or the place that they stand for."""
         self._names: dict[Expr, str] = {}

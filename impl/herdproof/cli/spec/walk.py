@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from herdspec.language.surface import Spec
 
 MOST_STARTS = 50
-"""So many initial states can be chosen from."""
+"""The most initial states that can be chosen from."""
 
 
 @dataclass

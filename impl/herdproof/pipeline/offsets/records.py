@@ -23,7 +23,7 @@ Partition: TypeAlias = tuple[str, str]
 """A topic and a partition's number, both as text."""
 
 KEYS = 4096
-"""So many keys are known again: a group writes each of its own again and again."""
+"""The number of keys known again: a group writes each of its own again and again."""
 
 # ── Layouts ─────────────────────────────────────────────────────────────────────────────────
 

@@ -248,4 +248,3 @@ __all__ = [
     "provable",
     "prove",
 ]
-

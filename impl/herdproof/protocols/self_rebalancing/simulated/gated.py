@@ -226,7 +226,7 @@ class GatedRebalancing:
         self.consumers[m].is_dead = True
 
     def expire_dead(self, m: int) -> None:
-        """Nor is its session."""
+        """End the session of a consumer that is dead."""
         self.zookeeper.expire(self.consumers.pop(m).session)
 
     def appear(self, p: int) -> None:

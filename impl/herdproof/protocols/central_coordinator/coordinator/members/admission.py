@@ -44,7 +44,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 from herdproof.zookeeper.operations import Answer, Children, Names, Refusal, Why
 
 FORMER_HEEDED = 64
-"""So many former registrations of one process are heeded, the last ones."""
+"""The most former registrations of one process that are heeded, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)

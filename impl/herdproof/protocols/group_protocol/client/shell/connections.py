@@ -254,7 +254,7 @@ class BrokerConnections:
 
 
 def _exactly(made: socket.socket, size: int) -> bytes:
-    """So many bytes; raises `EOFError` where the connection ends before."""
+    """Read this many bytes; raises `EOFError` where the connection ends before."""
     parts = bytearray()
     while len(parts) < size:
         part = made.recv(min(size - len(parts), 1 << 16))
