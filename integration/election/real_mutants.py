@@ -21,7 +21,7 @@ from herdproof.protocols.election.held.real import real_electors
 from herdproof.protocols.election.real.world import RealElection
 from herdspec.check.exploration.explore import Explorer, Story
 from herdspec.check.running.run import Step, machine
-from herdspec.language.surface import Kind, Spec
+from herdspec.language.surface import ActionKind, Spec
 from herdspec.protocols.election.flaws import FLAWS
 from herdspec.protocols.election.properties import ELECTION
 
@@ -99,7 +99,7 @@ def until_told_apart(flaw: str, promise: str, size: int) -> list[Step]:
     while todo:
         steps = todo.popleft()
         for step in flawed.steps(steps[-1].state):
-            if step.action.kind is not Kind.FAULT and flawed.numbers(step.state) not in known:
+            if step.action.kind is not ActionKind.FAULT and flawed.numbers(step.state) not in known:
                 if not is_right(steps[-1].state, step):
                     return [*steps, step]
                 known.add(flawed.numbers(step.state))

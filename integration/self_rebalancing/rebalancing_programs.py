@@ -26,7 +26,7 @@ from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnecto
 from herdproof.protocols.self_rebalancing.core.events import ConnectorEffect, ConnectorEvent
 from herdproof.protocols.self_rebalancing.held.flawed import connector_with
 from herdproof.protocols.self_rebalancing.shell.joining import SelfRebalancingConsumer
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 
 _one_line = threading.Lock()
 
@@ -62,7 +62,7 @@ class Onlooker:
                     self._tell("begins", partitions, generation=generation)
                 case StopFetchers():
                     report("stops")
-                case Step(action="commit", partitions=partitions):
+                case ConnectorStep(action="commit", partitions=partitions):
                     self._tell("stores", partitions)
 
     def _tell(self, event: str, offsets: Sequence[Any], **more: object) -> None:

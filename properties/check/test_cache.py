@@ -25,7 +25,7 @@ from herdspec.check.digest import digest, digest_of, sources
 from herdspec.check.exploration import explore as explorer
 from herdspec.check.proof import induction
 from herdspec.check.refinement.refine import refine_by_proof
-from herdspec.check.verdict import Finding, Mark, Shown, Taken
+from herdspec.check.verdict import Finding, Mark, Shown, StoryStep
 from herdspec.check.verify import Check, Plan, verify
 from herdspec.language import graph as g
 from herdspec.language.types import BOOL
@@ -504,7 +504,7 @@ def test_a_check_that_rests_on_who_knows_what_is_never_kept(tmp_path: Path) -> N
 
 def test_a_result_comes_back_as_it_went() -> None:
     """Findings, stories and coverage survive being written and read, hostile texts and all."""
-    step = Taken("a", ("x", "y"), ("y",), 'says "]]>"\n\x00', ("z: 1 → 2",))
+    step = StoryStep("a", ("x", "y"), ("y",), 'says "]]>"\n\x00', ("z: 1 → 2",))
     finding = found(
         Mark.FAILS, found=Shown(2, "a"), expected=Shown(3, "b"), story=("1. a", ""), steps=(step,),
         repeats=1, sentence="ß \ud800", note="n",

@@ -27,7 +27,7 @@ from herdspec.check.cache import Coverage
 from herdspec.check.cache import Result as Found
 from herdspec.check.exploration.transitions import StateMachine, state_machines
 from herdspec.check.running.run import Machine
-from herdspec.check.verdict import Finding, Mark, Shown, Taken
+from herdspec.check.verdict import Finding, Mark, Shown, StoryStep
 from herdspec.check.verify import Done, Plan, Report
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import Specification
@@ -226,7 +226,7 @@ def test_a_sarif_log_has_the_form_that_its_readers_ask_for(broken: Path) -> None
 
 def hostile() -> Report:
     """A report in which every text is hostile."""
-    step = Taken(HOSTILE, (HOSTILE,), (HOSTILE,), HOSTILE, (HOSTILE,))
+    step = StoryStep(HOSTILE, (HOSTILE,), (HOSTILE,), HOSTILE, (HOSTILE,))
     finding = found(
         Mark.FAILS, subject="x", row=HOSTILE, kind=HOSTILE, bounds=HOSTILE, sentence=HOSTILE,
         note=HOSTILE, found=Shown(1, HOSTILE), story=(HOSTILE,), steps=(step,),
@@ -407,9 +407,9 @@ def test_a_branch_that_is_never_taken_is_found_and_told(broken: Path) -> None:
 # ── Drawings ────────────────────────────────────────────────────────────────────────────────
 
 
-def told(*elements: str, action: str = "a") -> Taken:
+def told(*elements: str, action: str = "a") -> StoryStep:
     """A step in which these elements take part."""
-    return Taken(action, elements, elements, "It happens.", ("x: 1 → 2",))
+    return StoryStep(action, elements, elements, "It happens.", ("x: 1 → 2",))
 
 
 def test_a_story_has_a_lane_for_each_element_and_the_world() -> None:

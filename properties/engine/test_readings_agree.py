@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from herdspec import Spec, Specification, from_source, specification
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.exploration.explore import Explorer
-from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.check.running.run import Step
 from herdspec.engine.columns import Columns
 from herdspec.engine.smt import Emitter
@@ -317,7 +317,7 @@ def test_what_is_proved_of_a_random_spec_is_never_broken(text: str) -> None:
     if counts(ex.ground.spec):
         return  # proofs refuse it
     proof = prove(ex.ground.spec, resources=1_000_000)
-    proved = {name for name in proof.promises if proof.of(name) is Outcome.PROVED}
+    proved = {name for name in proof.promises if proof.of(name) is SolverAnswer.PROVED}
     # A hypothesis that fails makes the others' proofs say nothing.
     always = [p.name for p in ex.ground.spec.properties if p.expectation is Expectation.ALWAYS]
     if proved.issuperset(always):

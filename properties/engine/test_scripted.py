@@ -23,7 +23,7 @@ from herdspec.check.running.run import Machine
 from herdspec.check.running.scripted import Scripted
 from herdspec.engine import scripted as emitter
 from herdspec.engine.ground import Ground
-from herdspec.engine.renaming import Element, Names, Place
+from herdspec.engine.renaming import AffineIndex, Element, Names
 from herdspec.engine.scripted import Overflows, Scripts
 from herdspec.language.graph import Expr
 from herdspec.language.specification import from_source
@@ -150,13 +150,13 @@ def test_a_step_is_the_same_for_other_elements(construct: str) -> None:
     ("kind", "construct"),
     [
         (Element, "an optional one"),
-        (Place, "two of a sort"),
-        (Place, "a map to elements"),
-        (Place, "a map to optional elements"),
+        (AffineIndex, "two of a sort"),
+        (AffineIndex, "a map to elements"),
+        (AffineIndex, "a map to optional elements"),
     ],
 )
 def test_elements_that_are_not_exchanged_are_noticed(
-    kind: type[Element | Place], construct: str, monkeypatch: pytest.MonkeyPatch
+    kind: type[Element | AffineIndex], construct: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step that is taken for other elements as it was emitted disagrees with the columns."""
     ex, rows = three(construct)

@@ -31,7 +31,7 @@ from herdspec import (
 from herdspec.check.exploration.explore import explore
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
-from herdspec.language.surface import Kind
+from herdspec.language.surface import ActionKind
 from properties.engine.readings import (
     Numbers,
     compare_properties,
@@ -396,10 +396,10 @@ def test_a_replaced_action_keeps_its_kind() -> None:
     wind = DOOR.replace("Wind", slam=nothing)
     both = wind.replace("Both", push=nothing)
 
-    assert wind.action("slam").kind is Kind.FAULT
+    assert wind.action("slam").kind is ActionKind.FAULT
     assert wind.action("slam").disturbs
     assert wind.action("slam").sentence == "Nothing happens."
-    assert (both.action("push").kind, both.action("push").disturbs) == (Kind.COMMAND, False)
+    assert (both.action("push").kind, both.action("push").disturbs) == (ActionKind.COMMAND, False)
     assert not hasattr(nothing, "__herdspec_action__")
 
 
@@ -419,7 +419,7 @@ def test_a_dropped_action_is_gone_and_may_come_back() -> None:
 
     assert [a.name for a in calm.actions] == ["push"]
     assert not explore(calm, {}, faults=1).violations
-    assert again.action("slam").kind is Kind.STEP
+    assert again.action("slam").kind is ActionKind.STEP
     assert list(explore(again, {}, faults=1).violations) == ["it_stays_open"]
     assert (DOOR.name, calm.name, again.name) == ("Door", "Calm", "Again")
 

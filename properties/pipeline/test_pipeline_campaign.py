@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from herdproof.cli import app
-from herdproof.conformance.coarse import Edges, Taken
+from herdproof.conformance.coarse import Edges, VisitedEdges
 from herdproof.conformance.traces import compiled as of_traces
 from herdproof.errors import NotOurs
 from herdproof.pipeline.campaign import campaign as module
@@ -305,7 +305,7 @@ def test_compiled_and_plain_replays_take_the_same_edges(monkeypatch: pytest.Monk
     monkeypatch.setattr(of_traces, "WORTH_IT", 0)
     told = Edges(CENTRAL_COORDINATOR)
     lines = traced(1, Central().configs["alone/mixed"]).lines
-    compiled, plain = Taken(told), Taken(told)
+    compiled, plain = VisitedEdges(told), VisitedEdges(told)
 
     conform_lines(lines, watches=lambda: compiled)
     conform_lines(lines, watches=lambda: plain, plain=True)

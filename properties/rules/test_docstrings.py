@@ -1,8 +1,10 @@
 """
 A docstring begins with a noun or a verb: it is understood without what stands beside it.
 
-"Whether", "What" and "How" begin half a sentence, of which the name beside it is the other half.
-Of a property or an action it is a whole one, which verdicts and counterexamples print.
+"Whether", "What" and "How" begin half a sentence, of which the name beside it is the other half;
+"So many", "The same", "They" and "Those" say less than what they point at, and an "And" or an "Or"
+goes on with somebody else's sentence. Of a property or an action it is a whole one, which verdicts
+and counterexamples print.
 """
 
 import ast
@@ -11,6 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 HALVES = ("What ", "How ", "Whether ")
+POINTERS = (
+    "So many ", "So much ", "So few ", "So little ", "So long ", "So often ", "So far ", "For so ",
+    "The same ", "The same,", "They ", "Those ", "Such ", "And ", "Or ", "Nor ",
+)  # fmt: skip
 PRINTED = {"action", "always", "lemma", "sometimes", "step"}
 """The decorators of what has a sentence of its own."""
 
@@ -23,7 +29,7 @@ def is_printed(node: ast.AST) -> bool:
 
 
 def halves(root: Path) -> Iterator[str]:
-    """The docstrings of the two packages, of attributes too, that begin with half a sentence."""
+    """Docstrings of the two packages, of attributes too, that begin with half of something."""
     for place in ("spec", "impl"):
         for path in sorted((root / place).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
@@ -31,7 +37,7 @@ def halves(root: Path) -> Iterator[str]:
                 for statement in body if isinstance(body, list) and not is_printed(node) else ():
                     match statement:
                         case ast.Expr(value=ast.Constant(value=str(text))):
-                            if text.strip().startswith(HALVES):
+                            if text.strip().startswith(HALVES + POINTERS):
                                 yield f"{path.relative_to(root)}:{statement.lineno}"
 
 
@@ -46,8 +52,11 @@ def test_halves_of_sentences_are_found(tmp_path: Path) -> None:
     (tmp_path / "spec" / "a.py").write_text(
         '"""What a is."""\n\n\ndef f() -> None:\n    """\n    Whether.\n\n    How it is.\n    """\n'
         '@lemma\ndef g() -> None:\n    """What is sent was said."""\n'
-        'b = 1\n"""How many."""\nc = 2\n"""Whatever."""\n'
+        'b = 1\n"""How many."""\nc = 2\n"""Whatever."""\nd = 3\n"""So many of them."""\n'
     )
     (tmp_path / "spec" / "b.py").write_text('"""Whether it\nis."""\n')
+    (tmp_path / "impl").mkdir()
+    (tmp_path / "impl" / "c.py").write_text('"""The same, of c."""\nclass C:\n    """Thoseby."""\n')
 
-    assert list(halves(tmp_path)) == ["spec/a.py:1", "spec/a.py:14", "spec/b.py:1"]
+    found = ["spec/a.py:1", "spec/a.py:14", "spec/a.py:18", "spec/b.py:1", "impl/c.py:1"]
+    assert list(halves(tmp_path)) == found

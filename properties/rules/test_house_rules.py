@@ -55,14 +55,12 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 """What may be of either side of a connection; and mistakes of our own."""
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
-    "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
-    "Column", "Committed", "Compared", "Connection",
-    "Declared", "Deposed", "Elected", "Failed", "Figure", "Following", "Generation", "Group",
-    "Held", "Instance", "Interval", "Kind", "Line", "Link", "Member",
-    "Node", "Outcome", "Paths", "Place", "Process",
-    "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
-    "Step", "Store", "Summary", "Table", "Taken", "Timeline", "Told",
-    "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",
+    "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change", "Column",
+    "Committed", "Compared", "Connection", "Declared", "Deposed", "Elected", "Failed", "Figure",
+    "Following", "Generation", "Group", "Held", "Instance", "Interval", "Link", "Member", "Node",
+    "Paths", "Process", "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled",
+    "Snapshot", "Step", "Store", "Summary", "Table", "Timeline", "TraceLine", "Tracer", "Tracers",
+    "Verdict", "Violation", "Walk", "What", "_Reader",
 })  # fmt: skip
 """Names that two classes of a package have still: none is to be added."""
 

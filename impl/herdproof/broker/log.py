@@ -43,7 +43,7 @@ class Waiting(Protocol):
     """Who waits for records of a partition."""
 
     def appended(self, size: int) -> None:
-        """So many bytes have come."""
+        """Count bytes that have come."""
 
     def gone(self) -> None:
         """The partition is no more."""

@@ -202,7 +202,7 @@ class FoundNow:
         self._bytes = 0
         self._is_wrong = False
         self.partitions: list[PartitionLog] = []
-        """Those that it may wait for."""
+        """The partitions that it may wait for."""
         self._error = KafkaError.NONE
         self._topics: list[Any] = []
         if request.body.session_id:
@@ -289,7 +289,7 @@ class FetchWaiting:
         self._timer = loop.call_later(wait_ms / 1000, self.gone)
 
     def appended(self, size: int) -> None:
-        """So many bytes have come."""
+        """Count bytes that have come."""
         self._missing -= size
         if self._missing <= 0:
             self.gone()

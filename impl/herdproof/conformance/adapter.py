@@ -189,7 +189,7 @@ def varied(
 
 
 def quiet(adapter: type[_A]) -> type[_A]:
-    """The same adapter, to which nothing is offered that its spec forbids: walks do that."""
+    """An adapter to which nothing is offered that its spec forbids: walks do that."""
     return type(adapter.__name__, (adapter,), {"offered": ()})
 
 

@@ -148,7 +148,7 @@ def _who(value: Any, named: tuple[Any, ...]) -> int | str:
     return named.index(value) if value in named else "another"
 
 
-class Taken:
+class VisitedEdges:
     """The edges that one run took; give it to a replay as its watch."""
 
     def __init__(self, edges: Edges) -> None:

@@ -37,10 +37,10 @@ class Goal:
 
     name: str
     sentence: str
-    run: Callable[[Told], None]
+    run: Callable[[ShortestStories], None]
 
 
-class Told:
+class ShortestStories:
     """A spec's shortest stories at a size, taken along on code."""
 
     def __init__(
@@ -147,10 +147,12 @@ def goals(spec: Specification, adapter: type[Adapter]) -> Iterator[Goal]:
     for action in spec.actions:
         name = action.name
         if name not in adapter.absent:
-            yield Goal(f"action_{name}", action.sentence, partial(Told.to_action, name=name))
+            yield Goal(
+                f"action_{name}", action.sentence, partial(ShortestStories.to_action, name=name)
+            )
     for p in spec.properties:
         if p.expectation is Expectation.SOMETIMES:
-            run = partial(Told.to_sometimes, name=p.name)
+            run = partial(ShortestStories.to_sometimes, name=p.name)
             yield Goal(f"sometimes_{p.name}", p.sentence, run)
     for action in spec.actions:
         if action.name not in adapter.absent:
@@ -168,13 +170,13 @@ def sides(action: Action, *, is_offered: bool) -> Iterator[Goal]:
             yield Goal(
                 f"refused_{action.name}_{number}",
                 f"{action.name} is refused where only this does not hold: {said}",
-                partial(Told.refuses, action=action, parts=parts, part=part),
+                partial(ShortestStories.refuses, action=action, parts=parts, part=part),
             )
         for k, alternative in enumerate(part.args if part.op == "or" else (), start=1):
             yield Goal(
                 f"allowed_{action.name}_{number}_{k}",
                 f"{action.name} is taken where of {said} only {text(alternative)} holds",
-                partial(Told.allows, action=action, part=part, alternative=alternative),
+                partial(ShortestStories.allows, action=action, part=part, alternative=alternative),
             )
 
 
@@ -193,7 +195,7 @@ def stories(
     """
     made = spec if isinstance(spec, Specification) else specification(spec)
     check_adapter(made, adapter)
-    told = Told(made, adapter, sizes, faults, bound)
+    told = ShortestStories(made, adapter, sizes, faults, bound)
     members: dict[str, Any] = {
         f"test_{re.sub(r'[^0-9A-Za-z]+', '_', goal.name)}": _test(goal, told)
         for goal in goals(made, adapter)
@@ -204,7 +206,7 @@ def stories(
     return type(f"{made.name}Stories", (TestCase,), members)
 
 
-def _test(goal: Goal, told: Told) -> Callable[[TestCase], None]:
+def _test(goal: Goal, told: ShortestStories) -> Callable[[TestCase], None]:
     def test(self: TestCase) -> None:  # noqa: ARG001 - unittest's
         __tracebackhide__ = True
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ELEMENTS, FAULTS, SECONDS = 2, 1, 60.0
-"""So many elements of a sort, faults of a graph, and seconds for the solver, if nobody says so."""
+"""Elements of a sort, faults of a graph, and seconds for the solver, if nobody says how many."""
 
 
 def edges(

@@ -171,7 +171,7 @@ class _Auditors(Mapping[str, "Auditor"]):
 
 @cache
 def auditors() -> Mapping[str, Auditor]:
-    """Those that can be audited, by their names, which the lines of their traces give."""
+    """The protocols that can be audited, by their names, which the lines of their traces give."""
     return _Auditors()
 
 

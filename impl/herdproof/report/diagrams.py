@@ -16,9 +16,9 @@ from textwrap import wrap
 
 from herdspec.check.exploration.transitions import StateMachine
 from herdspec.check.running.run import INITIALLY
-from herdspec.check.verdict import Finding, Taken
+from herdspec.check.verdict import Finding, StoryStep
 from herdspec.language.specification import Specification
-from herdspec.language.surface import Kind
+from herdspec.language.surface import ActionKind
 
 WORLD = "the world"
 LANE, LINE, PAD = 104, 17, 12
@@ -87,7 +87,7 @@ def sequence(finding: Finding, spec: Specification | None) -> Lanes:
     moves: list[Move] = []
     y = top(begins)
     for number, step in enumerate(finding.steps, start=1):
-        moves.append(move(number, step, at, y, kinds.get(step.action, Kind.STEP)))
+        moves.append(move(number, step, at, y, kinds.get(step.action, ActionKind.STEP)))
         y += moves[-1].height
     from_step = finding.repeats
     repeats = moves[from_step].y - LINE if from_step is not None and moves[from_step:] else None
@@ -104,15 +104,15 @@ def top(begins: tuple[str, ...]) -> int:
     return TOP + (LINE * len(begins) + PAD if begins else 0)
 
 
-def move(number: int, step: Taken, at: Mapping[str, int], y: int, kind: Kind) -> Move:
+def move(number: int, step: StoryStep, at: Mapping[str, int], y: int, kind: ActionKind) -> Move:
     """One step: the world's begins in its lane, any other in that of its first element."""
     ends = [at[e] for e in step.elements]
-    if kind is not Kind.STEP or not ends:
+    if kind is not ActionKind.STEP or not ends:
         ends = [at[WORLD], *ends]
     words = wrap(f"{number}. {step.sentence}", CHARACTERS)
     changes = wrap(", ".join(step.changes) or "nothing changes", CHARACTERS)
     end = ends[1] if len(ends) > 1 else ends[0]
-    return Move(number, ends[0], end, y, tuple(words), tuple(changes), kind is Kind.FAULT)
+    return Move(number, ends[0], end, y, tuple(words), tuple(changes), kind is ActionKind.FAULT)
 
 
 # ── State machines ──────────────────────────────────────────────────────────────────────────

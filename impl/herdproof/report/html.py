@@ -133,7 +133,7 @@ def machines(report: Report) -> list[Machines]:
 
 
 @dataclass(frozen=True)
-class Taken:
+class ActionCount:
     """The number of times that an action was taken, and its share of the most taken one."""
 
     action: str
@@ -147,7 +147,7 @@ class Covered:
 
     subject: str
     check: str
-    actions: list[Taken]
+    actions: list[ActionCount]
     missed: list[str] | None
 
 
@@ -164,7 +164,7 @@ def coverage(report: Report) -> list[Covered]:
 def covered(plan: Plan, check: str, found: Coverage) -> Covered:
     """One coverage, as bars and as places."""
     most = max((times for _, times in found.taken), default=0) or 1
-    actions = [Taken(name, times, times / most) for name, times in found.taken]
+    actions = [ActionCount(name, times, times / most) for name, times in found.taken]
     spec = plan.specs.get(found.subject)
     missed = None if found.missed is None else [branch(spec, *at) for at in found.missed]
     return Covered(found.subject, check, actions, missed)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from herdproof.report.places import Place, alarming, headline, name_of, place_of, place_of_action
 from herdspec.check.digest import hashed
-from herdspec.check.verdict import Finding, Standing, Taken
+from herdspec.check.verdict import Finding, Standing, StoryStep
 from herdspec.check.verify import Plan, Report
 
 SCHEMA = (
@@ -96,7 +96,7 @@ def flow(plan: Plan, finding: Finding) -> dict[str, Any]:
     return {"threadFlows": [{"locations": steps}]}
 
 
-def told(step: Taken) -> str:
+def told(step: StoryStep) -> str:
     """A step in words, with what it changes."""
     return f"{step.sentence} [{', '.join(step.changes) or 'nothing changes'}]"
 

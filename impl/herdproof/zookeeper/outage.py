@@ -13,7 +13,7 @@ from herdproof.who_listens import Listening, who_listens
 SOON_S = 1.5
 """An outage that is shorter is nobody's trouble; to find out why takes a second more."""
 ASKED = 3
-"""So many of the servers are asked who they are."""
+"""The number of servers that are asked who they are."""
 
 
 class Outage:

@@ -276,7 +276,7 @@ class FaultProxy:
         return self._swallowing
 
     def count(self, towards_server: bool, size: int) -> None:
-        """So many bytes were passed on."""
+        """Count bytes that were passed on."""
         if towards_server:
             self._to_server += size
         else:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdspec import Specification
 from herdspec.check.exploration.explore import Exploration, explore
-from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.check.verdict import Failure, Mark, Standing, explored, standing_of
 from properties import clocks
 from properties.clocks import CLOCKS_AGREE, CLOCKS_ALONE, LEASE, LEMMAS, TWO_BELIEVE, UNFENCED
@@ -62,7 +62,7 @@ def test_the_assumption_is_needed_where_its_guard_is() -> None:
     """Without the guard the very same proof fails at the guarded action, and nowhere else."""
     without = LEASE.with_properties(*LEMMAS)
 
-    failed = [o for o in prove(without).obligations if o.outcome is not Outcome.PROVED]
+    failed = [o for o in prove(without).obligations if o.outcome is not SolverAnswer.PROVED]
 
     assert [(o.promise, o.action) for o in failed] == [("whoever_believes_is_the_holder", "expire")]
 

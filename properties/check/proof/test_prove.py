@@ -31,9 +31,9 @@ from herdspec.check.proof.prove import (
     DEFINED,
     RESOURCES,
     Obligation,
-    Outcome,
     Proof,
     Prover,
+    SolverAnswer,
     provable,
     prove,
 )
@@ -55,7 +55,7 @@ BARE = specification(LockServer, one_client_at_a_time)
 
 def failed(proof: Proof) -> list[Obligation]:
     """What was not proved."""
-    return [o for o in proof.obligations if o.outcome is not Outcome.PROVED]
+    return [o for o in proof.obligations if o.outcome is not SolverAnswer.PROVED]
 
 
 # ── A lock server ───────────────────────────────────────────────────────────────────────────
@@ -77,7 +77,7 @@ def test_the_property_alone_is_not_inductive() -> None:
     (only,) = failed(prove(BARE))
 
     assert (only.promise, only.action) == ("one_client_at_a_time", "take")
-    assert only.outcome is Outcome.FAILED
+    assert only.outcome is SolverAnswer.FAILED
     shown = only.counterexample
     assert shown is not None
     assert shown.sizes == {"Client": 2}
@@ -121,7 +121,7 @@ def test_a_step_promise_about_the_state_before_is_asked_too() -> None:
         """The server had the lock."""
         return before.free
 
-    assert prove(specification(LockServer, it_was_free)).of("it_was_free") is Outcome.FAILED
+    assert prove(specification(LockServer, it_was_free)).of("it_was_free") is SolverAnswer.FAILED
 
 
 # ── What is not known is said ───────────────────────────────────────────────────────────────
@@ -132,8 +132,8 @@ def test_what_z3_gives_up_is_unknown() -> None:
     proof = prove(LOCK_SERVER, resources=1)
 
     assert not proof.proved
-    assert proof.of("one_client_at_a_time") is Outcome.UNKNOWN
-    assert {o.outcome for o in failed(proof)} == {Outcome.UNKNOWN}
+    assert proof.of("one_client_at_a_time") is SolverAnswer.UNKNOWN
+    assert {o.outcome for o in failed(proof)} == {SolverAnswer.UNKNOWN}
     assert all(o.reason for o in failed(proof))
 
 
@@ -147,7 +147,7 @@ def test_a_contradiction_is_reported_as_vacuous() -> None:
 
     proof = prove(BARE.with_properties(it_is_here_and_not_here))
 
-    assert proof.of("one_client_at_a_time") is Outcome.PROVED
+    assert proof.of("one_client_at_a_time") is SolverAnswer.PROVED
     assert proof.vacuous == [a.name for a in BARE.actions]
     assert proof.contradiction == ("it_is_here_and_not_here",)
     assert not proof.proved
@@ -288,7 +288,7 @@ def test_numbers_are_not_negative() -> None:
 
     proof = prove(specification(Quorum, none_is_negative, numbers_grow))
 
-    assert proof.of("numbers_grow") is Outcome.PROVED
+    assert proof.of("numbers_grow") is SolverAnswer.PROVED
     shown = [o.counterexample for o in failed(proof) if o.counterexample]
     assert not any("-" in value for c in shown for value in [*c.before.values(), *c.after.values()])
 
@@ -467,7 +467,7 @@ def test_axioms_that_no_initial_state_keeps_are_reported() -> None:
 
     proof = prove(specification(Walk, it_has_no_home, it_is_somewhere))
 
-    assert proof.begins is Outcome.FAILED
+    assert proof.begins is SolverAnswer.FAILED
     assert not proof.proved
     assert "no initial state of @initial begin keeps the axioms" in notes(proof)
 
@@ -476,7 +476,7 @@ def test_that_steps_are_defined_is_proved() -> None:
     """A bounded natural that is never taken out of its range is proved so, as an obligation."""
     asked = [o for o in prove(specification(Walk, *WALK)).obligations if o.promise == DEFINED]
 
-    assert [(o.action, o.outcome) for o in asked] == [("walk", Outcome.PROVED)]
+    assert [(o.action, o.outcome) for o in asked] == [("walk", SolverAnswer.PROVED)]
     assert DEFINED == EVERY_VALUE_IS_DEFINED
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from herdspec import Specification, require
 from herdspec.check.exploration.explore import explore
-from herdspec.check.proof.prove import Outcome, Proof, leave_one_out, needs_lemmas, prove
+from herdspec.check.proof.prove import Proof, SolverAnswer, leave_one_out, needs_lemmas, prove
 from properties.group_spec import BARE, GROUP, INVARIANTS, LEMMAS, STEPS, Group, Member, Partition
 from properties.published.mypyvy_lockserv import LOCK_SERVICE
 from properties.published.mypyvy_paxos import PAXOS, Node, Paxos, Quorum, Round, Value
@@ -31,7 +31,7 @@ def proof(name: str) -> Proof:
 def failing(spec: Specification) -> set[tuple[str, str | None]]:
     """The promises that are not inductive, and by which action."""
     found = prove(spec).obligations
-    return {(o.promise, o.action) for o in found if o.outcome is not Outcome.PROVED}
+    return {(o.promise, o.action) for o in found if o.outcome is not SolverAnswer.PROVED}
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

@@ -25,7 +25,7 @@ from herdspec import (
     specification,
 )
 from herdspec.check.proof import smtlib
-from herdspec.check.proof.prove import Outcome, Proof, Prover, prove, prover_of
+from herdspec.check.proof.prove import Proof, Prover, SolverAnswer, prove, prover_of
 from herdspec.check.verdict import Mark
 from properties.group_spec import GROUP
 from properties.published.mypyvy_paxos import PAXOS
@@ -151,7 +151,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 def test_an_obligation_that_z3_took_for_proved_is_noticed() -> None:
     """A planted "proved" that is wrong is a disagreement, and fails with the obligation's name."""
     prover, proof = both(SPECS["bare lock server"])
-    proof.obligations = [replace(o, outcome=Outcome.PROVED) for o in proof.obligations]
+    proof.obligations = [replace(o, outcome=SolverAnswer.PROVED) for o in proof.obligations]
     seconds = smtlib.recheck(prover, proof)
     finding = smtlib.agreed("lock", proof, seconds)
 

@@ -19,7 +19,7 @@ from herdspec import (
     require,
     specification,
 )
-from herdspec.check.proof.prove import Outcome
+from herdspec.check.proof.prove import SolverAnswer
 from herdspec.check.refinement.refine import (
     STUTTER,
     Refined,
@@ -52,7 +52,7 @@ def story(found: Refined) -> list[str]:
 def broken(refinement: Refinement) -> set[str | None]:
     """The actions that the proof finds a step of that has no meaning; None: the initial state."""
     found = refine_by_proof(refinement, leave_out=frozenset(AT_ONCE), assume=True).obligations
-    return {o.action for o in found if o.outcome is not Outcome.PROVED}
+    return {o.action for o in found if o.outcome is not SolverAnswer.PROVED}
 
 
 def mapped(*functions: Map, **actions: tuple[str, ...]) -> Refinement:
@@ -85,7 +85,7 @@ def test_the_refinement_is_proved_for_any_number_of_brokers() -> None:
     """The initial state and every step of every action are proved to have their meaning."""
     found = refine_by_proof(REFINEMENT, leave_out=frozenset(AT_ONCE))
 
-    assert {o.outcome for o in found.obligations} == {Outcome.PROVED}
+    assert {o.outcome for o in found.obligations} == {SolverAnswer.PROVED}
     assert len(found.obligations) == 1 + len(REFINEMENT.concrete.actions)
 
 
@@ -111,7 +111,7 @@ def test_the_refinement_needs_the_lemmas(lemma: str, actions: set[str]) -> None:
     left_out = frozenset({*AT_ONCE, lemma})
     found = refine_by_proof(REFINEMENT, leave_out=left_out, assume=True).obligations
 
-    assert {o.action for o in found if o.outcome is Outcome.FAILED} == actions
+    assert {o.action for o in found if o.outcome is SolverAnswer.FAILED} == actions
 
 
 # ── What does not refine ────────────────────────────────────────────────────────────────────
@@ -311,9 +311,9 @@ def test_every_initial_state_is_mapped_to_one() -> None:
     narrow = replace(begun, abstract=begun.abstract.replace("Narrow", start=never_any))
 
     assert not refine_by_exploration(begun, {}, faults=3).idle
-    assert all(o.outcome is Outcome.PROVED for o in refine_by_proof(begun).obligations)
+    assert all(o.outcome is SolverAnswer.PROVED for o in refine_by_proof(begun).obligations)
     assert refine_by_running(begun, {}, walks=5, length=5) is None
-    assert refine_by_proof(narrow).obligations[0].outcome is Outcome.FAILED
+    assert refine_by_proof(narrow).obligations[0].outcome is SolverAnswer.FAILED
     found = refine_by_exploration(narrow, {}, faults=0).exploration
     assert found is not None
     assert found.violations["refines"].lines == ["Initially: n=1, big=True  [start(True)]"]
@@ -397,7 +397,7 @@ def delivered(**functions: Map) -> Refinement:
 
 def test_the_parameters_of_a_start_are_handed_on() -> None:
     """A whole set that a start chooses is the one of the other spec's start, by its name."""
-    assert refine_by_proof(delivered()).obligations[0].outcome is Outcome.PROVED
+    assert refine_by_proof(delivered()).obligations[0].outcome is SolverAnswer.PROVED
     empty = replace(delivered(), fields=(unseen(), count))
     assert story(refine_by_exploration(empty, {"Shelf": 2}, faults=0, bound=3)) == []
     with pytest.raises(UsageError, match=r"chooses a whole map, elsewhere, .* no parameter"):

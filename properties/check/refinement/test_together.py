@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdspec import UsageError, from_source
 from herdspec.check.exploration.explore import explore
-from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.check.refinement.together import WHO, together
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
@@ -145,7 +145,7 @@ def test_the_mix_is_proved_for_any_number_of_members() -> None:
     bad = prove(together(spec(VARIANTS["unguarded"] + KNOWN), new, "Client").spec)
 
     assert good.proved
-    assert {o.action for o in bad.obligations if o.outcome is Outcome.FAILED} == {"grant"}
+    assert {o.action for o in bad.obligations if o.outcome is SolverAnswer.FAILED} == {"grant"}
 
 
 SERVER = LOCK.replace("expire(self, c: Client)", "expire(self)").replace(

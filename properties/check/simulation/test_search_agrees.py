@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from herdspec import Specification, UsageError, from_source
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.exploration.explore import explore
-from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.check.proof.suggest import Candidates
 from herdspec.check.simulation.search import search
 from herdspec.language import graph as g
@@ -94,7 +94,7 @@ def test_conjuncts_that_exclude_a_state_are_true_of_reached_ones(text: str) -> N
         proof = prove(spec, resources=FEW * 100)
     except UsageError:
         return  # it counts, which proofs do not know
-    failed = [o.counterexample for o in proof.obligations if o.outcome is Outcome.FAILED]
+    failed = [o.counterexample for o in proof.obligations if o.outcome is SolverAnswer.FAILED]
     shown = next((c for c in failed if c), None)
     if shown is None:
         return

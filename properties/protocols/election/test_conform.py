@@ -37,7 +37,7 @@ from herdspec.check.running.run import Machine, Step
 from herdspec.check.running.wording import conjuncts, guard
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import specification
-from herdspec.language.surface import Kind, sizes_of_sorts
+from herdspec.language.surface import ActionKind, sizes_of_sorts
 from herdspec.protocols.election.properties import ELECTION
 
 # ── Traces of the election ──────────────────────────────────────────────────────────────────
@@ -71,7 +71,9 @@ def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> 
 
 def chosen(possible: list[Step], chance: Random) -> Step:
     """One of the steps: a fault, a command or a step of the protocol, then which."""
-    kinds = chance.choices([Kind.FAULT, Kind.COMMAND, Kind.STEP], [15, 15, 70], k=8)
+    kinds = chance.choices(
+        [ActionKind.FAULT, ActionKind.COMMAND, ActionKind.STEP], [15, 15, 70], k=8
+    )
     for kind in kinds:
         if some := [step for step in possible if step.action.kind is kind]:
             return chance.choice(some)

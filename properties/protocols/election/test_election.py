@@ -19,7 +19,7 @@ from herdspec.check.running.run import Machine
 from herdspec.check.verdict import Standing
 from herdspec.check.verify import verify
 from herdspec.engine.ground import Ground
-from herdspec.language.surface import Kind
+from herdspec.language.surface import ActionKind
 from herdspec.protocols.election.flaws import AT_ONCE, DRAFTED, FLAWS
 from herdspec.protocols.election.plan import PROTOCOL
 from herdspec.protocols.election.properties import ELECTION, POSSIBLE, PROMISES
@@ -267,7 +267,7 @@ def test_whose_node_it_is_tells_its_owner_and_not_its_data() -> None:
 
 def test_the_world_takes_its_faults_from_a_budget() -> None:
     """All faults count against the budget, and so does a resignation; nothing else does."""
-    faults = {a.name for a in ELECTION.actions if a.kind is Kind.FAULT}
+    faults = {a.name for a in ELECTION.actions if a.kind is ActionKind.FAULT}
 
     assert {a.name for a in ELECTION.actions if a.disturbs} == faults | {"resign"}
 

@@ -15,7 +15,7 @@ import pytest
 from herdspec import Specification
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.proof import smtlib
-from herdspec.check.proof.prove import Outcome, Proof, provable, prove, prover_of
+from herdspec.check.proof.prove import Proof, SolverAnswer, provable, prove, prover_of
 from herdspec.check.refinement.refine import (
     Refinement,
     refine_by_exploration,
@@ -73,9 +73,9 @@ def test_it_is_proved_for_any_size(name: str) -> None:
     found = proof(name)
 
     assert [
-        (o.promise, o.action) for o in found.obligations if o.outcome is not Outcome.PROVED
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
     ] == []
-    assert (found.vacuous, found.unsure, found.begins) == ([], [], Outcome.PROVED)
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
     assert found.proved
     assert found.warnings == ()
 
@@ -158,7 +158,7 @@ def test_every_step_is_proved_to_be_one_of_the_contract(form: str) -> None:
     """For any size; the lemmas of what is seen are proved with all the others."""
     found = refine_by_proof(FORMS[form])
 
-    assert [o.action for o in found.obligations if o.outcome is not Outcome.PROVED] == []
+    assert [o.action for o in found.obligations if o.outcome is not SolverAnswer.PROVED] == []
     assert found.given == ()
 
 
@@ -168,7 +168,7 @@ def test_each_lemma_of_what_is_seen_is_needed(lemma: str) -> None:
     """Without it a step is not proved to be one of the contract's."""
     found = refine_by_proof(REFINEMENT, leave_out=frozenset({lemma}), assume=True)
 
-    assert any(o.outcome is not Outcome.PROVED for o in found.obligations)
+    assert any(o.outcome is not SolverAnswer.PROVED for o in found.obligations)
 
 
 def seen(through: Refinement, brokers: int, members: int, faults: int) -> Exploration:

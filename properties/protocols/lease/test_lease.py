@@ -10,7 +10,7 @@ from herdspec import Specification
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.mutation.mutate import mutate
-from herdspec.check.proof.prove import Outcome, Prover, provable, prove
+from herdspec.check.proof.prove import Prover, SolverAnswer, provable, prove
 from herdspec.check.refinement.refine import (
     refine_by_exploration,
     refine_by_proof,
@@ -94,7 +94,7 @@ def test_it_keeps_the_contract_of_a_lease() -> None:
     proved = refine_by_proof(REFINEMENT_ANY, assume=True)
     seen = refine_by_exploration(REFINEMENT, {"Member": 1}, faults=1, bound=BOUND)
 
-    assert [o.action for o in proved.obligations if o.outcome is not Outcome.PROVED] == []
+    assert [o.action for o in proved.obligations if o.outcome is not SolverAnswer.PROVED] == []
     assert seen.exploration is not None
     assert not seen.exploration.violations
     assert not seen.exploration.missing

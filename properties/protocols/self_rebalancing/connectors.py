@@ -36,7 +36,7 @@ from herdproof.protocols.self_rebalancing.core.events import (
 from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.simulator.tree import split
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
@@ -154,7 +154,7 @@ class Member:
 
     def actions(self) -> list[str]:
         """The names of the steps that it has taken."""
-        return [step.action for step in self.told(Step)]
+        return [step.action for step in self.told(ConnectorStep)]
 
     def reports(self) -> list[str]:
         """What it has reported."""

@@ -22,7 +22,7 @@ from herdproof.protocols.self_rebalancing.settings import (
     BadConnectorSettings,
     ConnectorSettings,
 )
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.zookeeper.operations import Create, Set
 from properties.protocols.self_rebalancing.connectors import DIRS, Group, described, shares
 
@@ -71,8 +71,10 @@ def test_who_owns_something_stops_stores_and_releases_before_it_plans() -> None:
     group.member("b")
     group.settle()
 
-    effects = [e for e in first.effects if not isinstance(e, Step) or e.action != "answered"]
-    kinds = [e.action if isinstance(e, Step) else type(e).__name__ for e in effects]
+    effects = [
+        e for e in first.effects if not isinstance(e, ConnectorStep) or e.action != "answered"
+    ]
+    kinds = [e.action if isinstance(e, ConnectorStep) else type(e).__name__ for e in effects]
     kinds = [kind for kind in kinds if kind not in ("Ask", "WakeAt", "Report")]
     assert kinds[:9] == [
         "close_fetchers", "StopFetchers", "Revoked", "commit_offsets", "commit", "release",

@@ -8,7 +8,7 @@ from herdproof.pipeline.judging.gaps import last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.implementation import auditors
 from herdproof.protocols.self_rebalancing.judged.eyes import judged
-from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.chance import TroubleKind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import RunTracers
 from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
 from herdspec.check.conformance.conform import Verdict
@@ -18,7 +18,7 @@ from properties.protocols.self_rebalancing.test_simulated_rebalancing import PAU
 WORLD, REPLAY, AUDIT = "simulated world", "replay", "audit"
 CALM = WorldConfig(troubles=0, kinds=frozenset())
 """Nothing goes wrong: in such a run no mistake may show, or any test would have found it."""
-GROWING = WorldConfig(troubles=3, kinds=frozenset({Kind.ADD_PARTITIONS}))
+GROWING = WorldConfig(troubles=3, kinds=frozenset({TroubleKind.ADD_PARTITIONS}))
 """Nothing goes wrong, and topics get more partitions."""
 
 HUNTED: dict[str, tuple[WorldConfig, int, tuple[str, ...], str]] = {

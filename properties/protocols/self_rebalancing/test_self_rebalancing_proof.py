@@ -15,7 +15,7 @@ import pytest
 from herdspec import Specification
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.proof import smtlib
-from herdspec.check.proof.prove import Outcome, Proof, provable, prove, prover_of
+from herdspec.check.proof.prove import Proof, SolverAnswer, provable, prove, prover_of
 from herdspec.check.refinement.refine import (
     Refinement,
     refine_by_exploration,
@@ -71,9 +71,9 @@ def test_it_is_proved_for_any_size(name: str) -> None:
     found = proof(name)
 
     assert [
-        (o.promise, o.action) for o in found.obligations if o.outcome is not Outcome.PROVED
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
     ] == []
-    assert (found.vacuous, found.unsure, found.begins) == ([], [], Outcome.PROVED)
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
     assert found.proved
     assert found.warnings == ()
 
@@ -94,7 +94,7 @@ def test_nothing_is_left_out_of_the_proof(name: str) -> None:
 def test_without_the_lease_two_promises_fail() -> None:
     """A session that ends at will breaks the one from which the other follows, and no more."""
     spec = PROVED.replace("AtWill", lease_is_over=session_ends_at_will)
-    failed = [o for o in prove(spec).obligations if o.outcome is not Outcome.PROVED]
+    failed = [o for o in prove(spec).obligations if o.outcome is not SolverAnswer.PROVED]
 
     assert [(o.promise, o.action) for o in failed] == [("who_fetches_owns", "expire")]
 
@@ -164,7 +164,7 @@ def test_every_step_is_one_of_the_contract(form: str) -> None:
     proved = refine_by_proof(FORMS[form], assume=True)
     seen = explored(FORMS[form], 1)
 
-    assert [o.action for o in proved.obligations if o.outcome is not Outcome.PROVED] == []
+    assert [o.action for o in proved.obligations if o.outcome is not SolverAnswer.PROVED] == []
     assert not seen.violations
     assert not seen.missing
     assert seen.complete
@@ -192,7 +192,9 @@ def test_the_lemma_that_no_promise_needs_is_needed_for_the_contract(form: str) -
     without = frozenset({what_is_owned_was_planned.name})
     found = refine_by_proof(FORMS[form], leave_out=without, assume=True)
 
-    assert "release" in {o.action for o in found.obligations if o.outcome is not Outcome.PROVED}
+    assert "release" in {
+        o.action for o in found.obligations if o.outcome is not SolverAnswer.PROVED
+    }
 
 
 @pytest.mark.parametrize("contract", [CLAIMED, CLAIMED_FENCED], ids=["strict", "fenced"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from herdproof.protocols.self_rebalancing.core.lease import SHARE, SessionLease
 from herdspec import Nat, require
 from herdspec.check.plans import FULL, plan_of
-from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.check.refinement.refine import (
     Refinement,
     refine_by_exploration,
@@ -44,7 +44,7 @@ from herdspec.protocols.self_rebalancing.timed import (
 def unproved(through: Refinement) -> list[str | None]:
     """The actions of which it is not proved that they are steps under the assumption."""
     found = refine_by_proof(through, assume=True)
-    return [o.action for o in found.obligations if o.outcome is not Outcome.PROVED]
+    return [o.action for o in found.obligations if o.outcome is not SolverAnswer.PROVED]
 
 
 def test_consumers_with_clocks_do_what_the_assumption_allows() -> None:
@@ -105,7 +105,7 @@ def test_without_a_rule_of_the_lease_it_is_not_discharged(
     """A rule that is broken shows in the refinement, or in a lemma that it rests on."""
     spec = TIMED.replace("Careless", **{part: instead})  # type: ignore[arg-type]
     through = Refinement(spec, ASSUMING, FIELDS, {**ACTIONS, broken: ACTIONS.get(broken, ())})
-    lost = {o.action for o in prove(spec).obligations if o.outcome is not Outcome.PROVED}
+    lost = {o.action for o in prove(spec).obligations if o.outcome is not SolverAnswer.PROVED}
 
     assert broken in {*lost, *unproved(through)}
 

@@ -11,7 +11,7 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
     ContractEyes,
     judged,
 )
-from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.chance import TroubleKind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.world import RebalancingRun
 from herdspec.check.observation.observed import Ruling
 from herdspec.check.verdict import Mark
@@ -20,11 +20,14 @@ SEEDS, AT_ONCE = 300, 20
 STORMY = WorldConfig(troubles=25)
 SHORT = WorldConfig(duration_ms=30_000, quiet_ms=15_000, troubles=6)
 SESSIONS_END = WorldConfig(
-    troubles=40, kinds=frozenset({Kind.EXPIRE, Kind.PAUSE, Kind.KILL}), topics=(("orders", 3),)
+    troubles=40,
+    kinds=frozenset({TroubleKind.EXPIRE, TroubleKind.PAUSE, TroubleKind.KILL}),
+    topics=(("orders", 3),),
 )
 
 PAUSES = WorldConfig(
-    troubles=30, kinds=frozenset({Kind.PAUSE, Kind.PART, Kind.CUT}), timeouts_ms=(2_000,),
+    troubles=30, kinds=frozenset({TroubleKind.PAUSE, TroubleKind.PART, TroubleKind.CUT}),
+    timeouts_ms=(2_000,),
     topics=(("orders", 3),),
 )  # fmt: skip
 """Few partitions, and members that are not heard of for long."""

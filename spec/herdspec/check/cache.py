@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from herdspec.check.digest import digest, digest_of, engine, hashed
-from herdspec.check.verdict import Finding, Mark, Shown, Taken
+from herdspec.check.verdict import Finding, Mark, Shown, StoryStep
 
 VERSION = 2
 DEFAULT = Path(".herdproof") / "cache"
@@ -225,10 +225,10 @@ def shown_of(kept: Any) -> Shown | None:
     return Shown(int(steps), text_of(last))
 
 
-def taken_of(kept: Any) -> Taken:
+def taken_of(kept: Any) -> StoryStep:
     """A step of a story."""
     action, arguments, elements, sentence, changes = kept
-    return Taken(
+    return StoryStep(
         text_of(action), texts_of(arguments), texts_of(elements), text_of(sentence),
         texts_of(changes),
     )  # fmt: skip

@@ -53,7 +53,7 @@ class Scale:
     faults: int
 
     def sizes(self, spec: Specification) -> dict[str, int]:
-        """So many elements of each of a spec's sorts."""
+        """The sizes that have this number of elements of each of a spec's sorts."""
         return dict.fromkeys(spec.sorts, self.elements)
 
 

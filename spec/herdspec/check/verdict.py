@@ -54,7 +54,7 @@ class Shown(NamedTuple):
     last: str
 
 
-class Taken(NamedTuple):
+class StoryStep(NamedTuple):
     """
     A step of a story in parts, for who draws it.
 
@@ -112,7 +112,7 @@ class Finding:
     found: Shown | None = None
     expected: Shown | None = None
     story: tuple[str, ...] = ()
-    steps: tuple[Taken, ...] = ()
+    steps: tuple[StoryStep, ...] = ()
     repeats: int | None = None
     cut: str = ""
     never: tuple[str, ...] = ()
@@ -354,7 +354,7 @@ def told(story: Story | None) -> tuple[str, ...]:
     return tuple(story.lines) if story else ()
 
 
-def taken_in(story: Story | None) -> tuple[Taken, ...]:
+def taken_in(story: Story | None) -> tuple[StoryStep, ...]:
     """A story's steps in parts, none if there is no story."""
     if story is None:
         return ()
@@ -362,10 +362,10 @@ def taken_in(story: Story | None) -> tuple[Taken, ...]:
     return tuple(_taken(*of) for of in zip(befores, story.steps, strict=False))
 
 
-def _taken(before: Spec, step: Step) -> Taken:
+def _taken(before: Spec, step: Step) -> StoryStep:
     from herdspec.check.running.run import changed, said
 
-    return Taken(
+    return StoryStep(
         step.action.name,
         tuple(said(value) for value in step.arguments),
         tuple(said(value) for value in step.arguments if isinstance(value, Sort)),

@@ -32,7 +32,7 @@ CHUNK = 1 << 14
 
 
 @dataclass(frozen=True)
-class Place:
+class BitField:
     """Where a slot's number lies in a row."""
 
     word: int
@@ -47,8 +47,8 @@ class Packing:
         self.ground = ground
         self.sort = symmetric(ground) if symmetry else None
         self.blocks = ground.sizes[self.sort] if self.sort else 0
-        self.places: dict[Key, Place] = {}
-        self.one_hot: dict[Key, list[Place]] = {}
+        self.places: dict[Key, BitField] = {}
+        self.one_hot: dict[Key, list[BitField]] = {}
         self.first: dict[Key, int] = {}  # the number that the first place of a one-hot slot means
         self.words = self.blocks
         self._fill = [0] * self.blocks
@@ -71,8 +71,8 @@ class Packing:
                 self.words += 1
             self.places[key] = self._reserve(self.words - 1, width)
 
-    def _reserve(self, word: int, width: int) -> Place:
-        place = Place(word, self._fill[word], width)
+    def _reserve(self, word: int, width: int) -> BitField:
+        place = BitField(word, self._fill[word], width)
         self._fill[word] += width
         assert self._fill[word] <= 64, "a block fits a word (symmetric() has checked)"
         return place
@@ -88,7 +88,7 @@ class Packing:
         return self._bits(rows, self.places[key])
 
     @staticmethod
-    def _bits(rows: Words, place: Place) -> Column:
+    def _bits(rows: Words, place: BitField) -> Column:
         mask = np.uint64((1 << place.width) - 1)
         wide = (rows[:, place.word] >> np.uint64(place.shift)) & mask
         return wide.astype(holding(place.width))
@@ -102,7 +102,7 @@ class Packing:
             self._set(rows, self.places[key], value)
 
     @staticmethod
-    def _set(rows: Words, place: Place, value: Any) -> None:
+    def _set(rows: Words, place: BitField, value: Any) -> None:
         mask = ((1 << place.width) - 1) << place.shift
         column = rows[:, place.word]
         column &= np.uint64(~mask & (2**64 - 1))

@@ -20,7 +20,7 @@ from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.outside import unchanged
 from herdspec.language.specification import ANY, Action, Promise, Specification
-from herdspec.language.surface import LIVE, Expectation, Kind
+from herdspec.language.surface import LIVE, ActionKind, Expectation
 from herdspec.language.types import (
     BOOL,
     NAT,
@@ -123,7 +123,7 @@ class Instance:
     @property
     def by_protocol(self) -> bool:
         """Tells whether the protocol takes this step by itself."""
-        return self.action.kind is Kind.STEP
+        return self.action.kind is ActionKind.STEP
 
 
 @dataclass(frozen=True)

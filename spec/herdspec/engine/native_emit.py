@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from herdspec.engine.columns import Key, Packing, Place
+from herdspec.engine.columns import BitField, Key, Packing
 from herdspec.engine.ground import Instance
 from herdspec.engine.native_text import Code, Value
 from herdspec.language import graph as g
@@ -22,7 +22,7 @@ from herdspec.language.graph import Expr
 from herdspec.language.types import BOOL
 
 FEW = 3
-"""So many changed words, or changed values that are no constants, are computed without asking."""
+"""The most changed words, or values that are no constants, that are computed without asking."""
 WORD = (1 << 64) - 1
 
 
@@ -67,12 +67,12 @@ class Values:
             found = self.code.op("or", found, bit)
         return found
 
-    def masked(self, place: Place) -> Value:
+    def masked(self, place: BitField) -> Value:
         """A word with nothing in it but what lies in a place, which stays there."""
         mask = ((1 << place.width) - 1) << place.shift
         return self.code.op("and", self.words[place.word], signed(mask))
 
-    def bits(self, place: Place) -> Value:
+    def bits(self, place: BitField) -> Value:
         """The number that lies in a place."""
         shifted = self.code.op("lshr", self.words[place.word], place.shift) if place.width else "0"
         return self.code.op("and", shifted, (1 << place.width) - 1)
@@ -368,7 +368,7 @@ class Change:
         for k, place in enumerate(packing.one_hot[key], start=packing.first[key]):
             self._set(place, g.eq(new, g.const(new.kind, k)))
 
-    def _set(self, place: Place, new: Expr) -> None:
+    def _set(self, place: BitField, new: Expr) -> None:
         self._kept[place.word] &= WORD ^ ((1 << place.width) - 1) << place.shift
         if new.op == "const":
             self._plain[place.word] |= int(new.data) << place.shift & WORD

@@ -30,7 +30,7 @@ ENTRIES = 1 << 19
 LEAST = 64
 """States of a round that must fit into memory with all that they could lead to."""
 LITTLE = 2048
-"""So few states are not worth a second thread."""
+"""The number of states that are not worth a second thread."""
 
 
 @dataclass(frozen=True)

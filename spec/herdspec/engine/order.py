@@ -78,7 +78,7 @@ class OrderEmitter(Emitter):
         return super()._formula(e)
 
     def steps(self, way: z3.FuncDeclRef, term: Any, number: int) -> Any:
-        """So many steps up or down."""
+        """Move a term by a number of steps, up or down."""
         for _ in range(self.few(number)):
             term = way(term)
         return term

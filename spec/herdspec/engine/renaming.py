@@ -40,7 +40,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AffineIndex:
     """A name for a slot's place: `first`, and so many steps for each of these elements."""
 
     first: int
@@ -98,7 +98,7 @@ class Nameable(Ground):
         """The reverse of `plus_one`."""
         return _moved(e, -1) if isinstance(e.data, Element) else super().minus_one(e, kind)
 
-    def place(self, index: tuple[Any, ...], kind: Type) -> Place:
+    def place(self, index: tuple[Any, ...], kind: Type) -> AffineIndex:
         """Where a slot lies among those of its field, of this kind."""
         steps, step, first = [], 1, 0
         keys = kind.keys if isinstance(kind, MapOf) else ()
@@ -110,7 +110,7 @@ class Nameable(Ground):
             else:
                 first += n * step
             step *= self.values(key)
-        return Place(first, tuple(steps))
+        return AffineIndex(first, tuple(steps))
 
 
 def _moved(e: Expr, by: int) -> Expr:

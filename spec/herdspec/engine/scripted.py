@@ -19,7 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from herdspec.engine.ground import FAULTS, Ground, Number, SlotKey
-from herdspec.engine.renaming import Element, Nameable, Place, renamed
+from herdspec.engine.renaming import AffineIndex, Element, Nameable, renamed
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action
@@ -35,7 +35,7 @@ Step = Callable[[Numbers], Numbers | None]
 Truth = Callable[[Numbers], bool]
 """A formula, evaluated in a state."""
 
-Standing = Element | Place
+Standing = Element | AffineIndex
 """The element or place that a constant of shared code stands for."""
 
 KEPT = 1024
@@ -174,7 +174,7 @@ class _Code:
         self.lines: list[str] = []
         self._numbers = fields
         self._fields: set[int] = set()
-        """Those that are read or changed, each by the name of its list."""
+        """The fields that are read or changed, each by the name of its list."""
         self.standing: dict[Element | SlotKey, int] = {}
         """Complex numbers, by the element or the place that they stand for."""
         self._names: dict[Expr, str] = {}

@@ -32,10 +32,10 @@ from herdspec.language.reading.source import Function, class_of, function_of
 from herdspec.language.reading.translate import Executed, Parameter, evaluate, execute
 from herdspec.language.rich import Place
 from herdspec.language.surface import (
+    ActionKind,
     ActionMark,
     Expectation,
     Fairness,
-    Kind,
     Property,
     Sort,
     Spec,
@@ -73,7 +73,7 @@ class Action:
     """
 
     name: str
-    kind: Kind
+    kind: ActionKind
     disturbs: bool
     parameters: tuple[Parameter, ...]
     guard: Expr

@@ -117,7 +117,7 @@ class sizes_of_sorts:  # noqa: N801  (a context manager; as a generator it would
         _sizes.reset(self._token)
 
 
-class Kind(Enum):
+class ActionKind(Enum):
     """Who takes a step."""
 
     STEP = "step"
@@ -128,8 +128,8 @@ class Kind(Enum):
     """The world: a budget of faults bounds it where states are enumerated."""
 
 
-command = Kind.COMMAND
-fault = Kind.FAULT
+command = ActionKind.COMMAND
+fault = ActionKind.FAULT
 
 
 class Fairness(Enum):
@@ -171,7 +171,7 @@ strong = Fairness.STRONG
 class ActionMark:
     """The mark that the decorator `@action` leaves on a method."""
 
-    kind: Kind
+    kind: ActionKind
     disturbs: bool
     fair: Fairness | None = None
     starts: bool = False
@@ -184,10 +184,10 @@ _F = TypeVar("_F", bound=Callable[..., None])
 def action(function: _F, /) -> _F: ...
 @overload
 def action(
-    *, kind: Kind = ..., disturbs: bool | None = ..., fair: Fairness | None = ...
+    *, kind: ActionKind = ..., disturbs: bool | None = ..., fair: Fairness | None = ...
 ) -> Callable[[_F], _F]: ...
 def action(
-    function: _F | None = None, /, *more: Any, kind: Kind = Kind.STEP,
+    function: _F | None = None, /, *more: Any, kind: ActionKind = ActionKind.STEP,
     disturbs: bool | None = None, fair: Fairness | None = None, **unknown: Any,
 ) -> _F | Callable[[_F], _F]:  # fmt: skip
     """
@@ -199,15 +199,15 @@ def action(
     action as a whole. The docstring is the sentence that stories print.
     """
     _check_action(function, more, unknown)
-    one_of("@action", "kind", kind, Kind, "kind=command or kind=fault, names without quotes")
+    one_of("@action", "kind", kind, ActionKind, "kind=command or kind=fault, names without quotes")
     if fair is not None:
         one_of("@action", "fair", fair, Fairness, "fair=weak or fair=strong, names without quotes")
     if disturbs is not None:
         one_of("@action", "disturbs", disturbs, bool, "disturbs=True or disturbs=False")
-    if fair and kind is not Kind.STEP:
+    if fair and kind is not ActionKind.STEP:
         what = f"fair={fair.value} of an @action(kind={kind.value})"
         raise misused(what, f"leave it out: nothing makes a {kind.value} happen")
-    mark = ActionMark(kind, kind is Kind.FAULT if disturbs is None else disturbs, fair)
+    mark = ActionMark(kind, kind is ActionKind.FAULT if disturbs is None else disturbs, fair)
 
     def note(f: _F) -> _F:
         marked = plain("@action", f)
@@ -219,8 +219,8 @@ def action(
 
 def _check_action(function: Any, more: tuple[Any, ...], unknown: Mapping[str, Any]) -> None:
     """Refuse what @action does not take."""
-    if isinstance(function, Kind | Fairness):
-        name = "kind" if isinstance(function, Kind) else "fair"
+    if isinstance(function, ActionKind | Fairness):
+        name = "kind" if isinstance(function, ActionKind) else "fair"
         what = f"@action({function.value})"
         raise misused(what, f"name the argument: @action({name}={function.value})")
     if more or unknown:
@@ -235,7 +235,7 @@ def initial(function: _F) -> _F:
 
     Each choice of its parameters that its guards allow is an initial state.
     """
-    setattr(function, MARK, ActionMark(Kind.STEP, disturbs=False, starts=True))
+    setattr(function, MARK, ActionMark(ActionKind.STEP, disturbs=False, starts=True))
     return function
 
 

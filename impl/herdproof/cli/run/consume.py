@@ -157,7 +157,7 @@ def teller() -> RebalanceListener:
     """A listener that says on stderr what this consumer has."""
     from herdproof.consumer import RebalanceListener
 
-    class Told(RebalanceListener):
+    class PrintingListener(RebalanceListener):
         """A record of what it was given, and what it has lost."""
 
         def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
@@ -166,7 +166,7 @@ def teller() -> RebalanceListener:
         def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
             say("revoked", partitions)
 
-    return Told()
+    return PrintingListener()
 
 
 def say(what: str, partitions: Sequence[TopicPartition]) -> None:

@@ -153,7 +153,7 @@ class Proving:
         """Save the runs that break a promise; a counterexample to induction is none by itself."""
         from herdproof.cli.code.stories import FoundStories, save_stories
         from herdproof.cli.specs import whole_name
-        from herdspec.check.proof.prove import Outcome
+        from herdspec.check.proof.prove import SolverAnswer
 
         found = {
             name: FoundStories(run.machine, {name: run.story})
@@ -161,7 +161,7 @@ class Proving:
             if run.machine is not None and run.story is not None
         }
         save_stories(out, folder, whole_name(self.asked, subject), *found.values())
-        failed = (o.promise for o in proof.obligations if o.outcome is Outcome.FAILED)
+        failed = (o.promise for o in proof.obligations if o.outcome is SolverAnswer.FAILED)
         for name in dict.fromkeys(failed):
             if name not in found:
                 out.line(f"not saved, {NO_RUN}: {spoken(name)}")
@@ -263,7 +263,7 @@ def print_proof(out: Output, subject: Subject, proof: Proof, findings: list[Find
 
 def obligations_of(proof: Proof, promise: str) -> list[Obligation | None]:
     """A promise's obligations: the initial states' worst (steps have none), then each action's."""
-    from herdspec.check.proof.prove import Outcome
+    from herdspec.check.proof.prove import SolverAnswer
 
     of = [o for o in proof.obligations if o.promise == promise]
     by = {o.action: o for o in of}
@@ -271,17 +271,19 @@ def obligations_of(proof: Proof, promise: str) -> list[Obligation | None]:
     initially = [o for o in of if o.action not in names]
     if not by:
         return []
-    worst = max(initially, key=lambda o: list(Outcome).index(o.outcome), default=None)
+    worst = max(initially, key=lambda o: list(SolverAnswer).index(o.outcome), default=None)
     return [worst, *(by.get(name) for name in names)]
 
 
 def mark(obligation: Obligation | None, failed: str) -> str:
     """An obligation in one character; what is not inductive is not known to fail."""
-    from herdspec.check.proof.prove import Outcome
+    from herdspec.check.proof.prove import SolverAnswer
 
     if obligation is None:
         return "·"
-    return {Outcome.PROVED: "●", Outcome.FAILED: failed, Outcome.UNKNOWN: "?"}[obligation.outcome]
+    return {SolverAnswer.PROVED: "●", SolverAnswer.FAILED: failed, SolverAnswer.UNKNOWN: "?"}[
+        obligation.outcome
+    ]
 
 
 def proof_json(proof: Proof, findings: list[Finding], code: int) -> dict[str, Any]:

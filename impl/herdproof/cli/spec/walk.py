@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from herdspec.language.surface import Spec
 
 MOST_STARTS = 50
-"""So many initial states can be chosen from."""
+"""The most initial states that can be chosen from."""
 
 
 @dataclass
@@ -130,11 +130,11 @@ class Walk:
 
     def broken_along_it(self) -> Iterator[str]:
         """The names of the promises that some state or step of the path breaks."""
-        from herdspec.check.running.judge import Told, judge
+        from herdspec.check.running.judge import PathProperty, judge
 
         for p in self.machine.spec.properties:
             judged = p.expectation in (Expectation.ALWAYS, Expectation.STEP)
-            if judged and judge(Told(self.machine, p.name), self.initial, self.path)[0]:
+            if judged and judge(PathProperty(self.machine, p.name), self.initial, self.path)[0]:
                 yield p.name
 
 

@@ -32,7 +32,7 @@ from herdproof.conformance.walks.shorten import shortened
 from herdspec.language.surface import twin
 
 SHORTENED = 10.0
-"""For so many seconds the story of a difference is shortened."""
+"""The seconds for which the story of a difference is shortened."""
 
 _T = TypeVar("_T")
 
@@ -246,7 +246,7 @@ class EdgeWalk:
         self, states: set[int], names: Sequence[str], owing: Belief | None = None
     ) -> Belief:
         """
-        Those of these states that the code is seen in, as `Held` compares it.
+        The states, of these, that the code is seen in, as `Held` compares it.
 
         With `owing` the code is waited for, and must come to a state that is none of these.
         """

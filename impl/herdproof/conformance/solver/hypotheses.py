@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from herdproof.conformance.adapter import AdapterError
 from herdspec.check.cache import Memory
-from herdspec.check.proof.prove import Outcome, Proof, prove
+from herdspec.check.proof.prove import Proof, SolverAnswer, prove
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation
 
@@ -55,11 +55,11 @@ def _reason(proof: Proof, name: str) -> str:
     """Why an invariant is not proved; empty if it is."""
     if name not in proof.promises:
         return "it was not asked of the proof"
-    if proof.of(name) is not Outcome.PROVED:
+    if proof.of(name) is not SolverAnswer.PROVED:
         failing = dict.fromkeys(
             o.action or "the initial state"
             for o in proof.obligations
-            if o.promise == name and o.outcome is not Outcome.PROVED
+            if o.promise == name and o.outcome is not SolverAnswer.PROVED
         )
         return f"it is not proved ({', '.join(failing)})"
     if name in proof.given:

@@ -308,7 +308,7 @@ class Run:
 
     def ask(
         self, look: Look, action: Action, arguments: Sequence[Any], at: Held | None = None
-    ) -> Told | None:
+    ) -> ReportedDifference | None:
         """
         Ask what the code does otherwise in a state (given as `Held.put` takes it), if anything.
 
@@ -323,7 +323,7 @@ class Run:
                 raise CannotLoad(error.why) from error
             self._step(held, action, arguments)
         except Differs as error:  # it hangs, too, or does not always begin alike
-            return Told(error)
+            return ReportedDifference(error)
         finally:
             held.end()
         return None
@@ -338,7 +338,7 @@ class Run:
         given = zip(names, arguments, strict=True)
         held.offer(action.name, *(a for name, a in given if name not in chosen))
 
-    def _note(self, picked: Picked, told: Told) -> None:
+    def _note(self, picked: Picked, told: ReportedDifference) -> None:
         """A question; of its kind the first is kept, and how many there were."""
         action = picked.case.action
         kind = (action.name, picked.case.allowed, *told.kind)
@@ -402,7 +402,7 @@ class Run:
         self.found.reachable = Reachable(known, len(states), said(explorer.result))
 
 
-class Told:
+class ReportedDifference:
     """A difference of code, told: its lines, and its kind."""
 
     def __init__(self, error: Differs) -> None:

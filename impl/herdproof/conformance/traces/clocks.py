@@ -21,7 +21,7 @@ Setting = Mapping[Node, int]
 """By how much each node's clock is ahead of one that all are compared with."""
 
 REFERENCES = 8
-"""So many nodes are compared with all others: those that are bound to most others first."""
+"""The number of nodes compared with all others: those that are bound to most others first."""
 
 UNBOUND_NS = 10**18
 """Nothing says how far a clock can be ahead: some thirty years."""
@@ -82,7 +82,7 @@ def settings(known: Leads) -> list[Setting]:
 
 
 REMEMBERED = 512
-"""So many of the last things that were said, and heard, are known."""
+"""The number of the last things that were said, and heard, that are known."""
 
 
 class Early:

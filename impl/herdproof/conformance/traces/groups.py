@@ -26,7 +26,7 @@ class Missing:
 
     why: str
     upto: int
-    """So many lines, in order, are whole: what follows is not."""
+    """The number of lines, in order, that are whole: what follows is not."""
     groups: frozenset[str] | None = None
     """Whose lines they may be; None: anybody's."""
 

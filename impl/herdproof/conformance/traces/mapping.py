@@ -44,7 +44,7 @@ from herdspec.check.conformance.follow import Led, Way
 from herdspec.check.conformance.possible import Line
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Specification, specification
-from herdspec.language.surface import Kind, Spec
+from herdspec.language.surface import ActionKind, Spec
 
 OWN = "(its own name)"
 """The action of a row that says none: the one of its name."""
@@ -341,7 +341,7 @@ class TraceMap:
 
     def faults(self) -> frozenset[str]:
         """The actions that are faults: as silent ones they are supposed only where needed."""
-        return frozenset(a.name for a in self.specification.actions if a.kind is Kind.FAULT)
+        return frozenset(a.name for a in self.specification.actions if a.kind is ActionKind.FAULT)
 
     def _check_ranks(self) -> None:
         known = list(dict.fromkeys(number_paths(self.specification)))

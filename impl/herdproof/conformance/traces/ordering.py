@@ -185,7 +185,7 @@ def _is_caused(entries: Sequence[Entry[L]]) -> bool:
 
 def _excused(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
     """
-    The same entries, where none waits for what was said again after a gap.
+    Entries of which none waits for what was said again after a gap.
 
     What one node says may be the same as before: who has heard it since lines of that node are
     missing may have heard one of these.

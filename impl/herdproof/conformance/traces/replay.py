@@ -75,7 +75,7 @@ def conform_lines(
     complete: bool = True,
 ) -> Outcome:  # fmt: skip
     """
-    The same of lines, in any order; `whole`: all that were ever written should be there.
+    Replay lines, in any order; `whole`: all that were ever written should be there.
 
     If not, they are in order, and what is missing is known to the caller. `plain`: by the spec's
     own Python, however long they are. `watches` makes what is told of every step that is taken: for

@@ -13,14 +13,14 @@ from random import Random
 from herdproof.conformance.holding.closure import Carried
 from herdproof.conformance.holding.held import Held
 from herdproof.conformance.holding.possible import turned
-from herdspec.language.surface import Kind, Undefined, sizes_of_sorts
+from herdspec.language.surface import ActionKind, Undefined, sizes_of_sorts
 
 SHARES = 32
 """Of so many turns, three offer what is forbidden, three are anything, one disturbs, some wait."""
 FORBIDDEN, ANYTHING, DISTURBED, WAITED = (
     range(3), range(3, 6), range(6, 7), range(7, 12),
 )  # fmt: skip
-USUAL = {Kind.STEP: 0.9, Kind.COMMAND: 0.3, Kind.FAULT: 0.1}
+USUAL = {ActionKind.STEP: 0.9, ActionKind.COMMAND: 0.3, ActionKind.FAULT: 0.1}
 """With which probability an action is one of a run's usual ones: no two runs are alike."""
 BYTES = 3
 """The number of drawn bytes that make a turn."""

@@ -25,7 +25,7 @@ LOOK_AGAIN_S = 2.0
 ANSWER_S = 0.5
 """Longest time that Kafka may take to answer: fetching waits meanwhile."""
 ASKED = 3
-"""So many of the addresses are looked at, to find out why Kafka does not answer."""
+"""The number of addresses looked at, to find out why Kafka does not answer."""
 KAFKA = "kafka"
 """Name of the trouble that no broker is reached."""
 

@@ -44,7 +44,7 @@ SETTINGS = {
 STORED = tuple(TABLES)
 
 FEW_BYTES = 64 * 1024 * 1024
-"""So many bytes of packed rows come to the driver; a million lines make about half of that."""
+"""The most bytes of packed rows for the driver; a million lines make about half of that."""
 
 
 def _together(frames: Sequence[Any]) -> Any:
@@ -64,7 +64,7 @@ class Audit(TableJob):
     """Name of the run that Kafka's own log is told to be of; traces name their runs themselves."""
     seconds: dict[str, float] = field(default_factory=dict)
     few_bytes: int = FEW_BYTES
-    """So many bytes of packed rows are written by the driver."""
+    """The most bytes of packed rows that are written by the driver."""
     _few: Mapping[str, Any] | None = field(default=None, init=False, repr=False)
     """All tables, where their rows are that few."""
 
@@ -121,7 +121,7 @@ class Audit(TableJob):
         return raw.mapInArrow(pack_all, PACKETS_DDL)
 
     def packets_of_parts(self, parts: Sequence[TextPart]) -> Any:
-        """The same of parts of text files, which the workers read themselves."""
+        """The packets of parts of text files, which the workers read themselves."""
         work, buckets = self.work, self.buckets
 
         def pack_parts(batches: Iterable[Any]) -> Iterator[Any]:

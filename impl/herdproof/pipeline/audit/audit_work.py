@@ -25,7 +25,7 @@ from herdproof.pipeline.spark.packets import NUMBERS, Bad, Packet, packets_of
 from herdproof.pipeline.spark.tables import Rows
 
 LONG_PART = 20_000
-"""So many lines of a long group are judged at once."""
+"""The number of lines of a long group that are judged at once."""
 
 CLOCK_BACK_NS = 60_000_000_000
 """In a long group, a process's clock may be set back so far without disturbing its order."""

@@ -38,7 +38,7 @@ NEVER = -(2**63)
 FOR_EVER = 2**63 - 1
 
 REMEMBERED = 4096
-"""So many of a group's last lines are known again when they come twice."""
+"""The number of a group's last lines that are known again when they come twice."""
 
 
 class Came(NamedTuple):
@@ -221,7 +221,7 @@ class Following:
         self._gaps.miss(gaps)
 
     def may_miss(self, gaps: Sequence[MissingNumbers]) -> bool:
-        """Or they may still come; whether these are others than before."""
+        """Tell whether lines may still come; and note whether these are others than before."""
         changed, self._gaps.perhaps = gaps != self._gaps.perhaps, gaps
         return changed
 

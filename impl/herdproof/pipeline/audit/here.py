@@ -31,11 +31,11 @@ from herdproof.pipeline.spark.tables import TABLES, Row
 from herdproof.pipeline.spark.text_files import is_readable, lines_of, told_as_source
 
 LINES_MOST = 200_000
-"""So many lines are judged here."""
+"""The most lines that are judged in this process."""
 BYTES_MOST = 200_000_000
-"""And so many bytes of them."""
+"""The most bytes of lines that are judged in this process."""
 LOG_BYTES_MOST = 20_000_000
-"""And so much of Kafka's own log, whose records nobody has counted."""
+"""The most bytes of Kafka's own log, whose records nobody has counted, that are judged here."""
 
 
 # ── Records ─────────────────────────────────────────────────────────────────────────────────

@@ -36,7 +36,7 @@ class TableJob(ABC):
         """The number of records, and the rows of all tables that will come of them."""
 
     def kept(self, rows: Any) -> AbstractContextManager[Any]:
-        """The same rows, each made once however often they are looked at."""
+        """Rows that are each made once, however often they are looked at."""
         return nullcontext(rows)
 
     @abstractmethod

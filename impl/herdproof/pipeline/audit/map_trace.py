@@ -44,7 +44,7 @@ class ReplayedAlone:
         """Lines are missing."""
 
     def find(self, gap: Gap) -> None:
-        """They are missing no more."""
+        """Take numbers off those that are missing."""
 
     def knows(self, gap: Gap) -> None:
         """Others tell of them."""
@@ -149,7 +149,7 @@ class JudgedAuditor(MapAuditor):
     promised: ClassVar[Mapping[str, str]]
     """The sentences of the contract, by name."""
     untold: ClassVar[Mapping[str, str]] = {}
-    """Those of them that no trace can decide, each with the reason."""
+    """The promises that no trace can decide, each with the reason."""
 
     @property
     def sentences(self) -> Mapping[str, str]:
@@ -158,7 +158,7 @@ class JudgedAuditor(MapAuditor):
 
     @property
     def undecided(self) -> Mapping[str, str]:
-        """Those of them that no trace can decide, each with the reason."""
+        """The promises of the spec that no trace can decide, each with the reason."""
         return self.untold
 
     def judging(self, run: str, group: str) -> Judging:

@@ -23,9 +23,9 @@ from herdproof.pipeline.spark.text_files import is_readable, parts_of, records_o
 from herdspec.check.side_by_side import processors, side_by_side
 
 BYTES_MOST = 1_500_000_000
-"""So many bytes of lines are judged by processes: some four million."""
+"""The most bytes of lines that are judged by processes: some four million lines."""
 BUCKETS_EACH = 8
-"""So many buckets for each process: whoever is done with one takes the next."""
+"""The number of buckets for each process: whoever is done with one takes the next."""
 
 
 def fits_processes(sources: Sources) -> bool:

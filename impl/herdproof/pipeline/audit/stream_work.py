@@ -37,7 +37,7 @@ KEPT = "lines"
 _KEPT_ARROW = pa.schema([("place", pa.string()), ("raw", pa.binary())])
 
 REPLAYED_MOST = 1_000_000
-"""So many lines of a group are replayed; of more, whether they conform is unknown."""
+"""The most lines of a group that are replayed; whether more conform is unknown."""
 
 LATER = "the lines of a stream are replayed when it ends"
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from herdproof.pipeline.spark.tables import TABLES
 
 TOLD_MOST = 20
-"""So many violations are told in the summary; the table has all."""
+"""The most violations that are told in the summary; the table has all."""
 
 UNKNOWN_MOST = 5
-"""And so many reasons why something is unknown."""
+"""The most reasons that are told why something is unknown."""
 
 VERDICTS = ("holds", "violated", "unknown", "not observable")
 
@@ -103,7 +103,7 @@ def summed_up(
 
 
 class SparkTallies:
-    """Those of tables that Spark has written."""
+    """The tallies of tables that Spark has written."""
 
     def __init__(self, spark: Any, path_of: Callable[[str], str]) -> None:
         self._spark, self._path_of = spark, path_of

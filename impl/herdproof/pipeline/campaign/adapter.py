@@ -19,7 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import given
-from herdproof.conformance.coarse import Edges, Taken
+from herdproof.conformance.coarse import Edges, VisitedEdges
 from herdproof.conformance.holding.held import Deed, Differs, Held, TooManyStates
 from herdproof.conformance.traces.tracer import Tracer
 from herdproof.conformance.walks.draws import Turns
@@ -134,7 +134,7 @@ class Walk:
         self.tracer = Tracer(
             name, "code", self.stream, run=str(asked.seed), clock=lambda: next(times)
         )
-        self.taken = Taken(Edges(held.spec))
+        self.taken = VisitedEdges(Edges(held.spec))
         self.moving = _moving(held)
         self.counts: Counter[str] = Counter()
 

@@ -43,7 +43,7 @@ SHOWN = 10
 """Broken runs, and runs that could not be judged, that the summary names."""
 FLUSH_ROWS = 5_000
 TASKS = 8
-"""So many tasks for each core, so that a slow run holds up little."""
+"""The number of tasks for each core: the more, the less a slow run holds up."""
 LARGEST_TASK = 200
 """At most so many runs are in one task, so that little is lost with it."""
 

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdproof.conformance.coarse import Edges, Taken
+from herdproof.conformance.coarse import Edges, VisitedEdges
 from herdproof.errors import CallerError
 from herdproof.protocols.implementation import implementation
 
@@ -141,10 +141,10 @@ class Configured(Generic[Config]):
         """A group's lines in the spec; every step is counted, those that no line names as well."""
         del ran  # the trace has it all
         auditor, edges = self._replays
-        tries: list[Taken] = []
+        tries: list[VisitedEdges] = []
 
-        def watches() -> Taken:
-            tries.append(Taken(edges))
+        def watches() -> VisitedEdges:
+            tries.append(VisitedEdges(edges))
             return tries[-1]
 
         found, taken = auditor.replay(lines, watches), tries[-1]

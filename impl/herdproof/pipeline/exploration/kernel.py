@@ -31,12 +31,12 @@ from herdspec.engine.native_emit import Checks
 from herdspec.engine.native_runtime import FACTORS
 from herdspec.language import graph as g
 from herdspec.language.specification import Action
-from herdspec.language.surface import Kind
+from herdspec.language.surface import ActionKind
 
 if TYPE_CHECKING:
     from herdproof.pipeline.exploration.native import NativeCode
 
-NOBODY = Action("", Kind.STEP, False, (), g.TRUE, {}, "", "", 0)
+NOBODY = Action("", ActionKind.STEP, False, (), g.TRUE, {}, "", "", 0)
 """Stands for the action of an instance where nobody asks for it."""
 
 

@@ -31,11 +31,11 @@ SHARD = 1 << 22
 STATES_A_TASK = 1 << 20
 """States that a task expands, at most (more, if many were found from few)."""
 FEW = 4096
-"""So few states are expanded by one task."""
+"""The number of states that one task expands."""
 FEW_ENTRIES = 20_000
-"""So few successors are settled by one task, if there is little to compare them with."""
+"""The most successors that one task settles, if there is little to compare them with."""
 LITTLE = 1 << 20
-"""So few states in all may be read by one task."""
+"""The most states in all that one task may read."""
 SECTIONS, STATES_A_SECTION, MOST_SECTIONS = 64, 200_000, 2048
 """Into how many sections a level is cut: so many, or by the states that it comes from."""
 HOP_SECONDS = 2.0

@@ -299,7 +299,7 @@ class Changes:
         )  # fmt: skip
 
     def _zombie(self, m: Member, gone_ns: int, to_ns: int) -> None:
-        """For so long it could deliver after it was counted as gone; told once for all it had."""
+        """Note for how long it could deliver after it was counted as gone; once for all it had."""
         self._counts["zombies"] += 1
         registration, consumer = self._names.get(m, (None, m[0]))
         self._figure("zombie_s", (to_ns - gone_ns) / SECOND, to_ns, registration or consumer)

@@ -19,7 +19,7 @@ from herdproof.pipeline.spark.tables import Row, Rows
 from herdspec.check.observation.observed import Ruling
 
 NAMED = 3
-"""So many gaps are named where something is unknown for them."""
+"""The number of gaps that are named where something is unknown for them."""
 
 
 class GroupJudging:

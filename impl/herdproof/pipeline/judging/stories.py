@@ -11,9 +11,9 @@ from typing import Any
 from herdspec.check.observation.doubt import as_told, is_lost
 
 LONGEST_STORY = 16
-"""So many changes tell how a promise came to be broken."""
+"""The most changes that tell how a promise came to be broken."""
 KEPT = 8
-"""So many changes are kept of each element of a sort, and of the group."""
+"""The number of changes kept of each element of a sort, and of the group."""
 
 GROUP = ()
 """Whom a change is about that is of no element."""
@@ -156,6 +156,6 @@ class Stories:
 
 _FIRST = itemgetter(0)
 OFTEN_KEPT = 48
-"""So many of the last changes are kept of what changes all the time."""
+"""The number of last changes that are kept of what changes all the time."""
 OFTEN = frozenset({"position", "finished", "reported", "committing", "accepted", "storing"})
 """Fields that change all the time."""

@@ -46,9 +46,9 @@ CAUSES: Mapping[str, str] = {
 """Causes, and what each says."""
 
 MOMENTS = 128
-"""So many changes of what stands in the way are remembered; what was before them is unknown."""
+"""The number of changes remembered of what stands in the way; older ones are unknown."""
 NAMED = 3
-"""So many of those who are waited for are named."""
+"""The number of those who are waited for that are named."""
 
 
 class Stands(Struct):

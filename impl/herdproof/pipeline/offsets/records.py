@@ -23,7 +23,7 @@ Partition: TypeAlias = tuple[str, str]
 """A topic and a partition's number, both as text."""
 
 KEYS = 4096
-"""So many keys are known again: a group writes each of its own again and again."""
+"""The number of keys known again: a group writes each of its own again and again."""
 
 # ── Layouts ─────────────────────────────────────────────────────────────────────────────────
 
@@ -156,7 +156,7 @@ CONSUMER_GROUP_REGULAR_EXPRESSION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordKind:
     """A kind of record: what its key holds, and the layouts of its value, the likeliest first."""
 
     name: str
@@ -165,16 +165,16 @@ class Kind:
     """Empty: it is known by its name alone, and its value is not looked into."""
 
 
-def _kind(name: str, fields: str = "group", values: tuple[Layout, ...] = ()) -> Kind:
+def _kind(name: str, fields: str = "group", values: tuple[Layout, ...] = ()) -> RecordKind:
     """A kind whose key has these strings, and a partition at the end if it is named."""
     kinds = {"partition": "int32"}
     lines = "\n".join(f"{word} {kinds.get(word, 'string')}" for word in fields.split())
-    return Kind(name, Layout(f"{name}Key", (0, 0), NEVER, lines), values)
+    return RecordKind(name, Layout(f"{name}Key", (0, 0), NEVER, lines), values)
 
 
 _COMMIT = _kind("OffsetCommit", "group topic partition", (OFFSET_COMMIT_VALUE,))
 
-KINDS: Mapping[int, Kind] = {
+KINDS: Mapping[int, RecordKind] = {
     0: _COMMIT,
     1: _COMMIT,
     2: _kind("GroupMetadata", values=(GROUP_METADATA_VALUE,)),
@@ -218,7 +218,7 @@ KINDS: Mapping[int, Kind] = {
 class Key:
     """A record's key."""
 
-    kind: Kind
+    kind: RecordKind
     group: str
     values: Values = field(default_factory=dict)
 
@@ -243,7 +243,7 @@ def read_key(data: bytes | None) -> Key:
     return Key(kind, values["group"], values)
 
 
-def read_value(kind: Kind, data: bytes) -> Values:
+def read_value(kind: RecordKind, data: bytes) -> Values:
     """
     The value of a record of that kind; or `Malformed`.
 

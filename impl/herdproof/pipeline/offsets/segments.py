@@ -29,7 +29,7 @@ from herdproof.pipeline.offsets import TOPIC
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 
 RAW_MOST = 64 * 1024
-"""So much of what cannot be read is kept."""
+"""The most bytes that are kept of what cannot be read."""
 
 DIRECTORY = re.compile(rf"{TOPIC}-([0-9]+)")
 SEGMENT = re.compile(r"[0-9]{20}\.log")

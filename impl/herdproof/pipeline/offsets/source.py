@@ -46,7 +46,7 @@ KEYED_COLUMNS = {"bucket": "int", "group": "string", **RECORD_COLUMNS}
 ORDER = ("group", "partition", "offset")
 
 ROWS = 5_000
-"""So many rows go into one batch, and so many records are judged before rows are handed on."""
+"""Rows of one batch, and records that are judged before rows are handed on."""
 
 
 def ddl(columns: dict[str, str]) -> str:

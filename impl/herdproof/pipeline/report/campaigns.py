@@ -44,7 +44,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Point:
-    """So many runs, and how many edges they took together."""
+    """A number of runs, and how many edges they took together."""
 
     runs: int
     new: int

@@ -48,7 +48,7 @@ def said(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """A curve as the points of a polyline, with the ends of its axes."""
 
     points: str
@@ -57,7 +57,7 @@ class Line:
     edges: int
 
 
-def line(points: Sequence[Point]) -> Line:
+def line(points: Sequence[Point]) -> Curve:
     """The curve of visited edges, by the number of runs."""
     runs = max((p.runs for p in points), default=0) or 1
     edges = max((p.edges for p in points), default=0) or 1
@@ -72,4 +72,4 @@ def line(points: Sequence[Point]) -> Line:
     ]
     origin = (float(LEFT), float(HEIGHT - BOTTOM))
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in [origin, *(d[:2] for d in dots)])
-    return Line(path, dots, runs, edges)
+    return Curve(path, dots, runs, edges)

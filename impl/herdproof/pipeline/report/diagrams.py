@@ -25,7 +25,7 @@ NAME = 13
 
 
 @dataclass(frozen=True)
-class Step:
+class StoryLine:
     """A line of a story."""
 
     time_ns: int | None
@@ -63,24 +63,24 @@ def story_of(violation: Violation) -> Story:
     return Story(violation, lines, len(steps) - len(told), _drawn(told, zero) if told else None)
 
 
-def _step(line: str) -> Step:
+def _step(line: str) -> StoryLine:
     time, *rest = line.split("|", 3)
     if len(rest) != 3 or not time.lstrip("-").isdecimal() or not any(rest[:2]):
-        return Step(None, NOBODY, NOBODY, line)
+        return StoryLine(None, NOBODY, NOBODY, line)
     source, target, what = rest
-    return Step(int(time), source or target, target or source, what)
+    return StoryLine(int(time), source or target, target or source, what)
 
 
-def _when(step: Step, zero: int) -> str:
+def _when(step: StoryLine, zero: int) -> str:
     """The time relative to the end of the story; empty where the step has none."""
     return "" if step.time_ns is None else f"{(step.time_ns - zero) / 1e9:.3f} s"
 
 
-def _who(step: Step) -> str:
+def _who(step: StoryLine) -> str:
     return step.source if step.source == step.target else f"{step.source} → {step.target}"
 
 
-def _drawn(steps: Sequence[Step], zero: int) -> Lanes:
+def _drawn(steps: Sequence[StoryLine], zero: int) -> Lanes:
     """The steps as arrows between lanes, their sentences beside them."""
     often = Counter(name for s in steps for name in {s.source, s.target})
     own = {name for name, _ in often.most_common(LANES if len(often) <= LANES else LANES - 1)}

@@ -37,10 +37,10 @@ _DDL = {
 }
 
 FLUSH_ROWS = 5_000
-"""So many rows of a table are handed on at once."""
+"""The number of rows of a table that are handed on at once."""
 
 RAW_MOST = 64 * 1024
-"""So much of a record is kept in quarantine."""
+"""The most bytes of a record that are kept in quarantine."""
 
 
 @dataclass

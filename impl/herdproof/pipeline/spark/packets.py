@@ -47,10 +47,10 @@ MALFORMED = "malformed"
 """Records that are no lines which could be judged; they have no protocol."""
 
 SLICE_NS = 60_000_000_000
-"""So much time is in a slice."""
+"""The length of a slice of time."""
 
 AT_ONCE = 20_000
-"""So many records are packed at once."""
+"""The number of records that are packed at once."""
 
 Record = tuple[int, bytes]
 """A record's position in its source, and itself."""

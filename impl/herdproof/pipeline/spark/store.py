@@ -115,7 +115,7 @@ class Store:
 
 
 AT_ONCE = 3
-"""So many tables are written at the same time: most are small, and a job's start takes longest."""
+"""The number of tables written at a time: most are small, and a job's start takes longest."""
 
 
 def write_tables(

@@ -27,7 +27,7 @@ MARK_OF_ORDER = b"\xef\xbb\xbf"
 """Byte order mark that a text file may begin with; it is of no line."""
 
 PART_BYTES = 16 * 1024 * 1024
-"""So much of a file, and up to the end of a line, is a part."""
+"""The length of a part of a file, which goes on to the end of its last line."""
 
 
 class TextPart(NamedTuple):

@@ -21,7 +21,7 @@ from herdproof.protocols.central_coordinator.simulated.shrink import NothingToSh
 from herdproof.protocols.central_coordinator.simulated.story import Line as Logged
 from herdproof.protocols.central_coordinator.simulated.story import sentence
 from herdproof.protocols.central_coordinator.simulated.traced import Tracers
-from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Outcome, Run
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run, RunOutcome
 from herdproof.protocols.election.held.flawed import FLAWS as ELECTOR_FLAWS
 
 CONSUMERS = frozenset({
@@ -120,7 +120,7 @@ class Central(Configured[Config]):
         return str(outcome).splitlines()
 
 
-def _shrunk(seed: int, config: Config) -> Outcome | None:
+def _shrunk(seed: int, config: Config) -> RunOutcome | None:
     """A run that breaks the same promise with fewer faults; None where none is broken."""
     try:
         return shrink(seed, config)
@@ -128,7 +128,7 @@ def _shrunk(seed: int, config: Config) -> Outcome | None:
         return None
 
 
-def broken(outcome: Outcome) -> Broken | None:
+def broken(outcome: RunOutcome) -> Broken | None:
     """The promise that a run broke, with the last of what happened."""
     violation = outcome.violation
     if violation is None:

@@ -57,9 +57,12 @@ class What(StrEnum):
     consumer), left_ms (of its lease), partitions.
     """
     UNREAD = "unread"
-    """So long some partitions had no reader for one cause. Details: why, ms."""
+    """Some partitions had no reader for a time, for one cause. Details: why, ms."""
     READ_AGAIN = "read_again"
-    """All have a reader again. Details: ms, partitions, of (which), causes (how long each)."""
+    """
+    Every partition has a reader again. Details: ms, partitions, of (which), causes (how long
+    each).
+    """
     REBALANCE_FAILED = "rebalance_failed"
     """Details: why, failures (in a row), again_in_ms."""
     REBALANCE_EXHAUSTED = "ConsumerRebalanceFailedException"

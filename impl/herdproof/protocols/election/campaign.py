@@ -14,7 +14,7 @@ from herdproof.protocols.election.held.adapter import electors
 from herdproof.protocols.election.held.flawed import FLAWS
 from herdproof.protocols.election.simulated import ElectorTracers
 from herdproof.protocols.implementation import auditors
-from herdspec.language.surface import Kind
+from herdspec.language.surface import ActionKind
 from herdspec.protocols.election.plan import PROTOCOL
 from herdspec.protocols.election.properties import ELECTION
 
@@ -58,7 +58,11 @@ class Cores(Walk):
         adapter = electors(frozenset({asked.flaw} - {""}), observe=tracers, wrote=tracers.wrote)
         super().__init__(Held(ELECTION, adapter, Broker=size), asked, PROTOCOL.name)
         self.stream = tracers.stream
-        of_kinds = {Kind.STEP: 1 - ASKED_FOR - faulty, Kind.COMMAND: ASKED_FOR, Kind.FAULT: faulty}
+        of_kinds = {
+            ActionKind.STEP: 1 - ASKED_FOR - faulty,
+            ActionKind.COMMAND: ASKED_FOR,
+            ActionKind.FAULT: faulty,
+        }
         self.shares = {
             tuple(a.name for a in ELECTION.actions if a.kind is kind): share
             for kind, share in of_kinds.items()

@@ -35,7 +35,7 @@ class GroupSettings:
     group_new_member_join_timeout_ms: int = 300_000
     """Time that a new member's JoinGroup is waited for (Kafka has no setting for it)."""
     max_groups: int = 100_000
-    """So many groups at most (*ours*): who would begin one more is told POLICY_VIOLATION."""
+    """The most groups (*ours*): who would begin one more is told POLICY_VIOLATION."""
     max_pending_members: int = 20_000
     """Of member ids that were given out, and nobody has joined with yet, so many at most, in all
     groups (*ours*): whoever asks for one more is to try again, COORDINATOR_LOAD_IN_PROGRESS."""

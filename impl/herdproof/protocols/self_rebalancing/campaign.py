@@ -15,12 +15,12 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
     judged,
     of_fields,
 )
-from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.chance import TroubleKind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import RunTracers
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
 from herdproof.simulator.traced import ProcessTracers
 
-SESSIONS = frozenset({Kind.PAUSE, Kind.PART, Kind.CUT})
+SESSIONS = frozenset({TroubleKind.PAUSE, TroubleKind.PART, TroubleKind.CUT})
 MIXES = {
     "mixed": DEFAULT,
     "stormy": replace(DEFAULT, troubles=30),

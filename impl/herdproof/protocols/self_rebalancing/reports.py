@@ -19,7 +19,7 @@ class What(StrEnum):
     ATTEMPT_FAILED = "attempt_failed"
     """A rebalance failed; there is another attempt after the back-off."""
     REBALANCE_FAILED = "ConsumerRebalanceFailedException"
-    """So many attempts in a row failed as there are retries; there are more."""
+    """As many attempts in a row failed as there are retries; there are more."""
     COMMIT_REFUSED = "commit_refused"
     """An offset was not stored, since the partition is another's, or its offset was changed."""
     BAD_OFFSET = "bad_offset"

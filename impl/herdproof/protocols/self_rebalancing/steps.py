@@ -1,9 +1,10 @@
 """
 The steps of the protocol, as the core tells of them: by the specification's names.
 
-A core hands out a `Step` where it takes one, before what carries it out. Nobody has to do anything
-about it: shells hand it on to whoever observes them. What is asked of ZooKeeper and what it answers
-are two steps: `answered` follows `commit_offsets`, `commit`, `claim`, `recall` and `release`.
+A core hands out a `ConnectorStep` where it takes one, before what carries it out. Nobody has to do
+anything about it: shells hand it on to whoever observes them. What is asked of ZooKeeper and what
+it answers are two steps: `answered` follows `commit_offsets`, `commit`, `claim`, `recall` and
+`release`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ConnectorAction: TypeAlias = Literal[
 ]
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class ConnectorStep(Struct, frozen=True, kw_only=True):
     """A step that a core takes, and its arguments; what has no meaning for it is empty or 0."""
 
     action: ConnectorAction

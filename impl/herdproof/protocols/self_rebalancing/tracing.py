@@ -3,8 +3,8 @@ The trace of system A: one line for each step of a consumer.
 
 Format: `docs/self_rebalancing_trace.md`. The tracer is an observer of the consumer's shell, or of
 the simulator's processes: it is told of every event after the core has taken it, and before
-anything that it decided is done. Every `Step` among the core's effects is a line of version 2,
-named as the step is; the tracer adds who and when.
+anything that it decided is done. Every `ConnectorStep` among the core's effects is a line of
+version 2, named as the step is; the tracer adds who and when.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from msgspec import structs
 
 from herdproof.conformance.traces.tracer import Clock, Tracer
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 
 SELF_REBALANCING = "self_rebalancing"
 """The protocol of these traces."""
@@ -39,10 +39,10 @@ class ConnectorTracer:
     def __call__(self, _core: object, _event: object, effects: Sequence[object]) -> None:
         """The core has taken an event, which has led to these effects."""
         for effect in effects:
-            if isinstance(effect, Step):
+            if isinstance(effect, ConnectorStep):
                 self._tracer.step(effect.action, arguments=self._told(effect))
 
-    def _told(self, step: Step) -> dict[str, Any]:
+    def _told(self, step: ConnectorStep) -> dict[str, Any]:
         """The arguments that a step tells; what has no meaning for it is left out."""
         told = structs.asdict(step)
         for known in ("action", "group", "consumer", "until_ms"):

@@ -28,7 +28,7 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
 )
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault, Kind
-from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
+from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
@@ -402,7 +402,7 @@ APART = Config(
 )  # fmt: skip
 
 
-def handover(seed: int, kind: Kind) -> tuple[float, Outcome, list[type[Message]]]:
+def handover(seed: int, kind: Kind) -> tuple[float, RunOutcome, list[type[Message]]]:
     """
     How long (ms) the other consumer waited for what the first one had, until all was its own.
 

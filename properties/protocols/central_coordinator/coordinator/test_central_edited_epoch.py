@@ -17,7 +17,7 @@ import pytest
 
 from herdproof.protocols.central_coordinator.events import Elected, Report
 from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
+from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome
 from herdproof.protocols.election.elector import (
     Elector,
     LeaderChanged,
@@ -203,7 +203,7 @@ def test_the_groups_are_coordinated_again(seed: int) -> None:
 
     run = Run(seed, QUIET, [], observe)
     run.timeline.at(EDITED_MS, edit, run.service.zookeeper)
-    outcome: Outcome = run.run()
+    outcome: RunOutcome = run.run()
 
     assert outcome.violation is None, str(outcome)
     assert told["stepped_down"] == 1

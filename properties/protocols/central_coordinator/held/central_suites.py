@@ -27,7 +27,7 @@ import pytest
 
 from herdproof.protocols.central_coordinator.judged.world_promises import AT_AN_END
 from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
+from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome
 from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Mutant
 
 PAGE = Path(__file__).parents[4] / "docs" / "central_coordinator.md"
@@ -39,17 +39,17 @@ class Hunt:
 
     world: Config
     seeds: int
-    ran: list[Outcome | Exception] = field(default_factory=list)
+    ran: list[RunOutcome | Exception] = field(default_factory=list)
     """By seed; what a core raised, where it did."""
 
-    def runs(self) -> Iterator[tuple[int, Outcome | Exception]]:
+    def runs(self) -> Iterator[tuple[int, RunOutcome | Exception]]:
         """Every run, with its seed."""
         for seed in range(self.seeds):
             if seed == len(self.ran):
                 self.ran.append(self._run(seed))
             yield seed, self.ran[seed]
 
-    def _run(self, seed: int) -> Outcome | Exception:
+    def _run(self, seed: int) -> RunOutcome | Exception:
         try:
             return Run(seed, self.world).run()
         except Exception as raised:  # whatever a mutant does is a result
@@ -84,7 +84,7 @@ def monitors(hunt: Hunt) -> Found | None:
 def ends(hunt: Hunt) -> Found | None:
     """The end of a run, which was quiet for long: all is settled, complete and committed."""
     for seed, run in hunt.runs():
-        if isinstance(run, Outcome) and run.violation:
+        if isinstance(run, RunOutcome) and run.violation:
             return Found(run.violation.promise, f"run {seed + 1}, at its end")
     return None
 

@@ -43,7 +43,7 @@ from herdproof.protocols.central_coordinator.simulated.shrink import (
     shorter,
     shrink,
 )
-from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run, Violation
+from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome, Violation
 from herdproof.simulator.kafka import Log
 from herdspec.protocols.contract.spec import Stage
 
@@ -188,7 +188,7 @@ OF_CONSUMERS = {
 }
 
 
-def first_caught(config: Config, seeds: int) -> Outcome | None:
+def first_caught(config: Config, seeds: int) -> RunOutcome | None:
     """The first run, by seed, that breaks a promise."""
     outcomes = (Run(seed, config).run() for seed in range(seeds))
     return next((outcome for outcome in outcomes if outcome.violation), None)
@@ -224,7 +224,7 @@ def test_a_consumers_flaw_is_caught(flaw: str, report: Callable[[str], None]) ->
 
 
 def assert_caught(
-    outcome: Outcome | None, caught: Caught, flaw: str, report: Callable[[str], None]
+    outcome: RunOutcome | None, caught: Caught, flaw: str, report: Callable[[str], None]
 ) -> None:
     """A run broke one of the promises that it may break, and its story ends by saying how."""
     assert outcome is not None, f"the {flaw} was not caught by {caught.seeds} seeds"
@@ -529,7 +529,7 @@ def test_a_run_is_made_small_for_the_promise_that_it_broke() -> None:
         faults = draw_faults(config, seed) if faults is None else faults
         promise = "exclusive" if needed in faults else "settles"
         violation = Violation(promise, 0.0, "")
-        return Mock(run=lambda: Outcome(seed, config, faults, violation, {}, []))
+        return Mock(run=lambda: RunOutcome(seed, config, faults, violation, {}, []))
 
     with patch("herdproof.protocols.central_coordinator.simulated.shrink.Run", run):
         small = shrink(5)

@@ -6,7 +6,7 @@ import pytest
 
 from herdspec import require
 from herdspec.check.plans import FULL, plan_of
-from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_running
 from herdspec.protocols.central_coordinator.kept import DISCHARGES
 from herdspec.protocols.central_coordinator.plan import ALONE_TIMED, LENGTH
@@ -78,7 +78,7 @@ def test_without_a_rule_of_the_lease_it_is_not_discharged(part: str, instead: ob
     """A rule that is broken leaves something unproved."""
     spec = TIMED.replace("Careless", **{part: instead})  # type: ignore[arg-type]
 
-    assert any(o.outcome is not Outcome.PROVED for o in prove(spec).obligations)
+    assert any(o.outcome is not SolverAnswer.PROVED for o in prove(spec).obligations)
 
 
 def test_verify_asks_for_what_discharges_it() -> None:

@@ -17,7 +17,7 @@ from herdspec import Specification, require
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.proof import induction, smtlib
-from herdspec.check.proof.prove import Outcome, Proof, Prover, provable, prove, prover_of
+from herdspec.check.proof.prove import Proof, Prover, SolverAnswer, provable, prove, prover_of
 from herdspec.language.surface import Expectation
 from herdspec.protocols.central_coordinator.mistakes import (
     accept_any_epoch,
@@ -62,9 +62,9 @@ def test_it_is_proved_for_any_size(name: str) -> None:
     found = proof(name)
 
     assert [
-        (o.promise, o.action) for o in found.obligations if o.outcome is not Outcome.PROVED
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
     ] == []
-    assert (found.vacuous, found.unsure, found.begins) == ([], [], Outcome.PROVED)
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
     assert found.proved
     assert found.warnings == ()
 
@@ -221,7 +221,7 @@ def test_a_mistake_is_not_proved(name: str) -> None:
     step = next(a for a in spec.actions if a.name == action)
     answer = prover_of(spec).step(step, spec.promise(promise))
 
-    assert answer.outcome is Outcome.FAILED
+    assert answer.outcome is SolverAnswer.FAILED
     assert answer.counterexample is not None
 
 

@@ -11,7 +11,7 @@ from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.plans import Looked
-from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_running
 from herdspec.check.refinement.together import together
 from herdspec.check.verdict import Mark
@@ -61,9 +61,9 @@ def test_it_is_proved_for_any_size(name: str) -> None:
     found = prove(SPECS[name])
 
     assert [
-        (o.promise, o.action) for o in found.obligations if o.outcome is not Outcome.PROVED
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
     ] == []
-    assert (found.vacuous, found.unsure, found.begins) == ([], [], Outcome.PROVED)
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
     assert found.warnings == ()
 
 

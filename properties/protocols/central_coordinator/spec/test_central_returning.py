@@ -8,7 +8,7 @@ from herdspec import Specification
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
-from herdspec.check.proof.prove import Outcome, prove, prover_of
+from herdspec.check.proof.prove import SolverAnswer, prove, prover_of
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_running
 from herdspec.check.refinement.together import together
 from herdspec.protocols.central_coordinator.plan import central
@@ -50,9 +50,9 @@ def test_it_is_proved_for_any_size(name: str) -> None:
     found = prove(SPECS[name])
 
     assert [
-        (o.promise, o.action) for o in found.obligations if o.outcome is not Outcome.PROVED
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
     ] == []
-    assert (found.vacuous, found.unsure, found.begins) == ([], [], Outcome.PROVED)
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
     assert found.warnings == ()
 
 
@@ -141,4 +141,4 @@ def test_what_was_said_of_a_former_life_is_none_of_the_next() -> None:
         mistaken.action("register"), mistaken.promise("what_is_said_to_be_over_is")
     )
 
-    assert answer.outcome is Outcome.FAILED
+    assert answer.outcome is SolverAnswer.FAILED

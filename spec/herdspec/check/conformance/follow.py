@@ -38,7 +38,7 @@ CAP = 64
 """The number of states that may be carried where nobody says otherwise."""
 
 FEW = 8
-"""So many states are compared with each other one by one."""
+"""The number of states up to which each is compared with each other."""
 
 Call = tuple[str, tuple[Any, ...]]
 """An action of the spec, and its arguments."""

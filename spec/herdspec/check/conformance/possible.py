@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from herdspec.check.running.run import Machine
 from herdspec.check.running.wording import Truth, guard
 from herdspec.language.specification import Action
-from herdspec.language.surface import Kind, Spec
+from herdspec.language.surface import ActionKind, Spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +122,12 @@ class Possibilities:
         unnamed = [a for a in machine.spec.actions if a.name not in {*named, *never}]
         self.names = [a.name for a in unnamed]
         instances = [self._instances(a) for a in unnamed]
-        self.by_itself = [i for group in instances for i in group if i.action.kind is Kind.STEP]
+        self.by_itself = [
+            i for group in instances for i in group if i.action.kind is ActionKind.STEP
+        ]
         """Instances that happen by themselves, at any time."""
         self.suppositions = sorted(
-            (group for group in instances if group and group[0].action.kind is not Kind.STEP),
+            (group for group in instances if group and group[0].action.kind is not ActionKind.STEP),
             key=lambda group: len(group[0].action.updates),
         )
         """Instances supposed only where a line needs them, by action; the fewest changes first."""

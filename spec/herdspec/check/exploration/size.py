@@ -68,7 +68,7 @@ class Why:
 
     @property
     def lines(self) -> list[str]:
-        """Both as text, a line each."""
+        """Lines of text: one for each field, and one for each action."""
         values = [f"{name}: {count} different values" for name, count in self.values.items()]
         steps = [f"{name}: {mean:.2f} steps a state" for name, mean in self.successors.items()]
         return [*values, *steps]

@@ -29,7 +29,7 @@ from herdspec.check.exploration.bounds import TIMES, beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import MEMORY_BYTES, Explorer, is_cut_by_naturals
 from herdspec.check.mutation.mutants import Mutant, mutants
-from herdspec.check.refinement.apart import BEGINNING, Compared, Told
+from herdspec.check.refinement.apart import BEGINNING, Compared, DivergenceRenderer
 from herdspec.check.running.retell import Chain, Teller
 from herdspec.check.running.run import Machine
 from herdspec.check.verdict import ALWAYS_A_STEP, Standing, counted
@@ -470,7 +470,7 @@ class Judge:
         story = self.explorer.story(state)
         present = story.steps[-1].state if story.steps else story.initial
         taken = sum(step.action.disturbs for step in story.steps)
-        told = Told(self.explorer.machine, Machine(ground), self.spec)
+        told = DivergenceRenderer(self.explorer.machine, Machine(ground), self.spec)
         differs, missing = told.first(present, taken)
         return Verdict("survived", story=tuple(story.labels), differs=differs, missing=missing)
 

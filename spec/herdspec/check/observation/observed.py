@@ -161,7 +161,7 @@ class Observed:
 
     @cached_property
     def _since_known(self) -> Readings:
-        """The same since what is lost was known last."""
+        """Values of which it is known that none has changed since what is lost was known last."""
         return Readings(self._watches.slow, self._space({
             name: ChainMap(self._last[name], before) for name, before in self._before.items()
         }))  # fmt: skip
@@ -319,7 +319,7 @@ class Observed:
             entries.default = Told(entries.default)
 
     def gap(self, lines: int, fields: Collection[str], *, told: bool = False) -> None:
-        """So many lines are missing that could have told of these fields; others may `told` it."""
+        """Note lines that are missing and could have told of these fields; others may `told` it."""
         self._gaps.append((lines, frozenset(fields), told))
 
     def _is_blind(self, field: str, key: Any) -> bool:
@@ -453,7 +453,7 @@ class Observed:
             self._doubted[number] += not told(*instance)
 
     def _instances(self, number: int, place: Place, key: Any) -> Iterator[Instance]:
-        """Those instances of a clause that read an entry at such a place."""
+        """The instances of a clause that read an entry at such a place."""
         parts = key if len(place) > 1 or key == () else (key,)
         read = self._read.get((number, place))
         if read is None:

@@ -55,7 +55,7 @@ DEFINED = "every_value_is_defined"
 """The obligation that no step looks up what is absent, or leaves the type of a bounded natural."""
 
 
-class Outcome(Enum):
+class SolverAnswer(Enum):
     """The answer of z3 to an obligation."""
 
     PROVED = "proved"
@@ -69,7 +69,7 @@ class Obligation:
 
     promise: str
     action: str | None
-    outcome: Outcome
+    outcome: SolverAnswer
     seconds: float
     resources: int
     counterexample: Counterexample | None = None
@@ -202,11 +202,11 @@ class Prover:
     def solve(self, question: Question) -> Obligation:
         """Answer one question."""
         if question.is_trivial:
-            return self._said(question, Outcome.PROVED, 0.0, 0)
+            return self._said(question, SolverAnswer.PROVED, 0.0, 0)
         begun = perf_counter()
         solver, result, used = self.asked_at_first(question)
         if result == z3.unsat:
-            return self._said(question, Outcome.PROVED, perf_counter() - begun, used)
+            return self._said(question, SolverAnswer.PROVED, perf_counter() - begun, used)
         small = self.shrunk(question, solver if result == z3.sat else None)
         if small is not None:
             return self._failed(question, small, begun, used)
@@ -216,8 +216,8 @@ class Prover:
         if result == z3.sat:
             found = Model.of(solver.model(), self.spec, self.emit)
             return self._failed(question, found, begun, used)
-        outcome = Outcome.PROVED if result == z3.unsat else Outcome.UNKNOWN
-        reason = solver.reason_unknown() if outcome is Outcome.UNKNOWN else ""
+        outcome = SolverAnswer.PROVED if result == z3.unsat else SolverAnswer.UNKNOWN
+        reason = solver.reason_unknown() if outcome is SolverAnswer.UNKNOWN else ""
         return self._said(question, outcome, perf_counter() - begun, used, None, reason)
 
     def asked_at_first(self, question: Question) -> tuple[z3.Solver, z3.CheckSatResult, int]:
@@ -281,11 +281,11 @@ class Prover:
 
     def _failed(self, question: Question, model: Model, begun: float, used: int) -> Obligation:
         shown = self.counterexample(question, model)
-        return self._said(question, Outcome.FAILED, perf_counter() - begun, used, shown)
+        return self._said(question, SolverAnswer.FAILED, perf_counter() - begun, used, shown)
 
     @staticmethod
     def _said(
-        question: Question, outcome: Outcome, seconds: float, resources: int,
+        question: Question, outcome: SolverAnswer, seconds: float, resources: int,
         shown: Counterexample | None = None, reason: str = "",
     ) -> Obligation:  # fmt: skip
         action = question.action.name if question.action else None
@@ -357,9 +357,9 @@ class Prover:
 
     def vacuous(self) -> list[str]:
         """Actions that no state allows that satisfies the hypotheses."""
-        return [a.name for a in self.spec.actions if self.possible(a) is Outcome.FAILED]
+        return [a.name for a in self.spec.actions if self.possible(a) is SolverAnswer.FAILED]
 
-    def possible(self, action: Action) -> Outcome:
+    def possible(self, action: Action) -> SolverAnswer:
         """
         Ask for a state (a large one, if need be) that fits the hypotheses and allows an action.
 
@@ -367,7 +367,7 @@ class Prover:
         """
         taken = self.taken(action)
         if self._some_small(taken):
-            return Outcome.PROVED
+            return SolverAnswer.PROVED
         solver = self.fresh_solver()
         solver.add(*self.hypotheses, *self.parameters(action))
         solver.add(*map(self.emit.formula, taken), *self.facts(taken))
@@ -378,18 +378,18 @@ class Prover:
         small = where or self.small
         return any(small.possible((size,) * number, wanted) for size in (1, 2, 3))
 
-    def begins(self) -> Outcome:
+    def begins(self) -> SolverAnswer:
         """Ask for an initial state that satisfies the axioms (outcomes as of `possible`)."""
         # A promise that is never kept: its questions carry all that is given of initial states.
         nothing = Promise("", Expectation.ALWAYS, g.FALSE, "", False, "", 0, NOTHING)
         questions = list(self.initially(nothing))
         if any(self._some_small(q.given, self.anywhere) for q in questions):
-            return Outcome.PROVED
+            return SolverAnswer.PROVED
         found = {POSSIBLE[str(self.solver(q, self.resources).check())] for q in questions}
-        for better in (Outcome.PROVED, Outcome.UNKNOWN):
+        for better in (SolverAnswer.PROVED, SolverAnswer.UNKNOWN):
             if better in found:
                 return better
-        return Outcome.FAILED
+        return SolverAnswer.FAILED
 
     def contradiction(self) -> tuple[str, ...]:
         """The promises that contradict each other, if no state keeps all of them; else none."""
@@ -419,7 +419,11 @@ def declared_fields(spec: Specification) -> dict[str, Expr]:
 
 
 NOTHING = Property(Expectation.ALWAYS, lambda _: False)
-POSSIBLE = {"sat": Outcome.PROVED, "unsat": Outcome.FAILED, "unknown": Outcome.UNKNOWN}
+POSSIBLE = {
+    "sat": SolverAnswer.PROVED,
+    "unsat": SolverAnswer.FAILED,
+    "unknown": SolverAnswer.UNKNOWN,
+}
 
 
 def after(promise: Promise, action: Action) -> Expr:

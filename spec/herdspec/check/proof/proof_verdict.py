@@ -86,11 +86,11 @@ def _induced(subject: str, proof: Proof, name: str, kind: str, sentence: str) ->
 
 def _vacuous(proof: Proof) -> str:
     """Why everything was proved, if so: there is no initial state, or no state at all."""
-    from herdspec.check.proof.prove import Outcome
+    from herdspec.check.proof.prove import SolverAnswer
 
     if proof.contradiction:
         return "the promises contradict each other"
-    return "" if proof.begins is Outcome.PROVED else "no initial state was found"
+    return "" if proof.begins is SolverAnswer.PROVED else "no initial state was found"
 
 
 def _reached(finding: Finding, proof: Proof, name: str) -> Finding:
@@ -117,14 +117,14 @@ def induced(
     One that fails initially is broken: initial states are reached. One that fails after a step is
     not inductive, and unknown: nobody knows whether the state before the step is reached.
     """
-    from herdspec.check.proof.prove import Outcome
+    from herdspec.check.proof.prove import SolverAnswer
 
     mark, note = Mark.PROVED, ""
     bad: list[Obligation] = []
     actions = {a.name for a in spec.actions}
-    failed = [o for o in obligations if o.outcome is Outcome.FAILED]
+    failed = [o for o in obligations if o.outcome is SolverAnswer.FAILED]
     for found, made, words in (
-        ([o for o in obligations if o.outcome is Outcome.UNKNOWN], Mark.UNKNOWN, "z3 gave up"),
+        ([o for o in obligations if o.outcome is SolverAnswer.UNKNOWN], Mark.UNKNOWN, "z3 gave up"),
         ([o for o in failed if o.action in actions], Mark.UNKNOWN, NOT_INDUCTIVE),
         ([o for o in failed if o.action not in actions], Mark.FAILS, "fails initially"),
     ):
@@ -151,17 +151,17 @@ def nothing_begins(spec: Specification) -> str:
 
 
 def _not_vacuous(subject: str, proof: Proof) -> Finding:
-    from herdspec.check.proof.prove import Outcome
+    from herdspec.check.proof.prove import SolverAnswer
 
     mark, note = Mark.PROVED, ""
-    if proof.begins is Outcome.FAILED:
+    if proof.begins is SolverAnswer.FAILED:
         mark, note = Mark.FAILS, nothing_begins(proof.spec)
     elif proof.contradiction:
         mark, note = Mark.FAILS, f"no state keeps all of {', '.join(proof.contradiction)}"
     elif proof.vacuous:
         names = ", ".join(proof.vacuous)
         mark, note = Mark.FAILS, f"no state was found that keeps all promises and allows {names}"
-    elif proof.unsure or proof.begins is Outcome.UNKNOWN:
+    elif proof.unsure or proof.begins is SolverAnswer.UNKNOWN:
         mark, note = Mark.UNKNOWN, f"z3 gave up: {few(proof.unsure or ['the initial states'])}"
     return Finding(
         subject=subject, row=ALLOWED, kind="check", mark=mark,

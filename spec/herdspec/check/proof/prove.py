@@ -20,9 +20,9 @@ from herdspec.check.proof.induction import (
     DEFINED,
     RESOURCES,
     Obligation,
-    Outcome,
     Prover,
     Question,
+    SolverAnswer,
     after,
     provable,
 )
@@ -52,7 +52,7 @@ class Proof:
     """Promises that no state keeps all of, if there are such: then everything is implied."""
     order: bool = False
     """True if naturals were taken from any total order, as far as the proof knows."""
-    begins: Outcome = Outcome.PROVED
+    begins: SolverAnswer = SolverAnswer.PROVED
     """The answer to whether the guards and the axioms allow an initial state (`FAILED`: none)."""
     warnings: tuple[str, ...] = ()
     """Traits of the spec that may keep z3 from an answer."""
@@ -66,16 +66,18 @@ class Proof:
     @property
     def proved(self) -> bool:
         """Tells whether everything was proved."""
-        sound = not (self.vacuous or self.unsure or self.given) and self.begins is Outcome.PROVED
-        return sound and all(o.outcome is Outcome.PROVED for o in self.obligations)
+        sound = (
+            not (self.vacuous or self.unsure or self.given) and self.begins is SolverAnswer.PROVED
+        )
+        return sound and all(o.outcome is SolverAnswer.PROVED for o in self.obligations)
 
-    def of(self, promise: str) -> Outcome:
+    def of(self, promise: str) -> SolverAnswer:
         """The outcome of one promise: the worst of its obligations."""
         found = {o.outcome for o in self.obligations if o.promise == promise}
-        for worst in (Outcome.FAILED, Outcome.UNKNOWN):
+        for worst in (SolverAnswer.FAILED, SolverAnswer.UNKNOWN):
             if worst in found:
                 return worst
-        return Outcome.PROVED
+        return SolverAnswer.PROVED
 
     @property
     def seconds(self) -> float:
@@ -117,7 +119,7 @@ def prove(
     proof.given = leaning(prover, proof)
     if explain:
         explained(proof, explored)
-    if look is not None and any(o.outcome is Outcome.FAILED for o in proof.obligations):
+    if look is not None and any(o.outcome is SolverAnswer.FAILED for o in proof.obligations):
         from herdspec.check.proof.reachable import look_for_runs
 
         proof.reached = look_for_runs(explored, proof.obligations, look)
@@ -132,11 +134,11 @@ def leaning(prover: Prover, proof: Proof) -> dict[str, tuple[str, ...]]:
     nothing but what is proved (with few resources: what is not shown so is leaning).
     """
     always = [p.name for p in prover.promises if p.expectation is Expectation.ALWAYS]
-    unproved = tuple(name for name in always if proof.of(name) is not Outcome.PROVED)
+    unproved = tuple(name for name in always if proof.of(name) is not SolverAnswer.PROVED)
     if not unproved:
         return {}
     sound = {o.promise for o in proof.obligations} - {
-        o.promise for o in proof.obligations if o.outcome is not Outcome.PROVED
+        o.promise for o in proof.obligations if o.outcome is not SolverAnswer.PROVED
     }
     found: dict[str, tuple[str, ...]] = {}
     lost = set(unproved)
@@ -163,9 +165,9 @@ def look_for_vacuity(prover: Prover, proof: Proof, recall: Recall) -> None:
     proof.begins = prover.begins()
     for action in prover.spec.actions:
         match recall.possible(action):
-            case Outcome.FAILED:
+            case SolverAnswer.FAILED:
                 proof.vacuous.append(action.name)
-            case Outcome.UNKNOWN:
+            case SolverAnswer.UNKNOWN:
                 proof.unsure.append(action.name)
     if len(proof.vacuous) == len(prover.spec.actions):
         proof.contradiction = prover.contradiction()
@@ -198,7 +200,7 @@ def needs_lemmas(
     """Tells whether a promise fails induction, or is unknown, without any other as hypothesis."""
     spec = spec.for_proof
     alone = Prover(spec, [spec.promise(promise)], resources, order=order)
-    return any(o.outcome is not Outcome.PROVED for o in alone.obligations())
+    return any(o.outcome is not SolverAnswer.PROVED for o in alone.obligations())
 
 
 def leave_one_out(
@@ -232,6 +234,17 @@ def broken(prover: Prover, promises: list[Promise]) -> tuple[str, ...]:
 
 
 __all__ = [
-    "DEFINED", "RESOURCES", "Counterexample", "Obligation", "Outcome", "Proof", "Prover",
-    "Question", "after", "leave_one_out", "needs_lemmas", "provable", "prove",
-]  # fmt: skip
+    "DEFINED",
+    "RESOURCES",
+    "Counterexample",
+    "Obligation",
+    "Proof",
+    "Prover",
+    "Question",
+    "SolverAnswer",
+    "after",
+    "leave_one_out",
+    "needs_lemmas",
+    "provable",
+    "prove",
+]

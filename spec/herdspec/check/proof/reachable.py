@@ -17,7 +17,7 @@ from itertools import islice
 from herdspec.check.exploration.bounds import beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import Explorer, is_cut_by_naturals
-from herdspec.check.proof.induction import DEFINED, Obligation, Outcome
+from herdspec.check.proof.induction import DEFINED, Obligation, SolverAnswer
 from herdspec.check.running.run import Machine
 from herdspec.check.running.starts import initially
 from herdspec.check.verdict import bounds_of, counted
@@ -85,7 +85,7 @@ def _broken(
 ) -> Iterator[tuple[str, Mapping[str, int]]]:
     actions, seen = {a.name for a in spec.actions}, set[str]()
     for o in obligations:
-        if o.outcome is Outcome.FAILED and o.action in actions and o.promise not in seen:
+        if o.outcome is SolverAnswer.FAILED and o.action in actions and o.promise not in seen:
             seen.add(o.promise)
             yield o.promise, o.counterexample.sizes if o.counterexample else {}
 
@@ -124,7 +124,7 @@ def _begun(spec: Specification, obligations: list[Obligation], faults: int) -> d
     actions, found = {a.name for a in spec.actions}, dict[str, Reached]()
     for o in obligations:
         shown = o.counterexample
-        begins = o.outcome is Outcome.FAILED and o.action not in actions
+        begins = o.outcome is SolverAnswer.FAILED and o.action not in actions
         if not begins or shown is None or o.promise in (DEFINED, *found):
             continue
         sizes = {sort: max(1, shown.sizes.get(sort, 1)) for sort in spec.sorts}

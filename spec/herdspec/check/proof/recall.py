@@ -14,7 +14,7 @@ from typing import Any
 
 from herdspec.check.cache import Memory
 from herdspec.check.digest import Digester, engine, hashed
-from herdspec.check.proof.induction import Obligation, Outcome, Prover, Question
+from herdspec.check.proof.induction import Obligation, Prover, Question, SolverAnswer
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action
 
@@ -45,9 +45,9 @@ class Recall:
         key = hashed(base, *self._of(question.given), "implies", *self._of([question.goal]))
         if self.memory.knows(key):
             name = question.action.name if question.action else None
-            return Obligation(question.promise, name, Outcome.PROVED, 0.0, 0, reason=KEPT)
+            return Obligation(question.promise, name, SolverAnswer.PROVED, 0.0, 0, reason=KEPT)
         answer = self.prover.solve(question)
-        if answer.outcome is Outcome.PROVED:
+        if answer.outcome is SolverAnswer.PROVED:
             self.memory.learn(key)
         return answer
 
@@ -56,14 +56,14 @@ class Recall:
         given = self.prover.taken(action) if action else ()
         return self.solve(Question(name, action, goal, given, inductive=action is not None))
 
-    def possible(self, action: Action) -> Outcome:
+    def possible(self, action: Action) -> SolverAnswer:
         """Ask for a state that satisfies the hypotheses and allows an action."""
         if self.memory is None:
             return self.prover.possible(action)
         key = hashed(self._with, "allows", *self._of(self.prover.taken(action)))
         if self.memory.knows(key):
-            return Outcome.PROVED
+            return SolverAnswer.PROVED
         answer = self.prover.possible(action)
-        if answer is Outcome.PROVED:
+        if answer is SolverAnswer.PROVED:
             self.memory.learn(key)
         return answer

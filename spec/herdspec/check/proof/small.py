@@ -35,7 +35,7 @@ Sizes = tuple[int, ...]
 
 @dataclass
 class Universe:
-    """So many elements of each sort, and a solver that holds the hypotheses over them."""
+    """A number of elements of each sort, and a solver that holds the hypotheses over them."""
 
     sizes: Sizes
     elements: Elements

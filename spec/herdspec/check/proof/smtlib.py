@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from herdspec.check.proof.induction import Obligation, Outcome, Prover, Question
+from herdspec.check.proof.induction import Obligation, Prover, Question, SolverAnswer
 from herdspec.check.proof.proof_verdict import any_number
 from herdspec.check.proof.prove import Proof
 from herdspec.check.verdict import Finding, Mark, few
@@ -38,7 +38,7 @@ class Script:
 
     promise: str
     action: str | None
-    expected: Outcome
+    expected: SolverAnswer
     text: str
 
     @property
@@ -59,12 +59,16 @@ class Second:
     @property
     def agrees(self) -> bool | None:
         """Tells whether it said the same as z3; None where one of them could not tell."""
-        if self.answer == "unknown" or self.script.expected is Outcome.UNKNOWN:
+        if self.answer == "unknown" or self.script.expected is SolverAnswer.UNKNOWN:
             return None
         return self.answer == ANSWERS[self.script.expected]
 
 
-ANSWERS = {Outcome.PROVED: "unsat", Outcome.FAILED: "sat", Outcome.UNKNOWN: "unknown"}
+ANSWERS = {
+    SolverAnswer.PROVED: "unsat",
+    SolverAnswer.FAILED: "sat",
+    SolverAnswer.UNKNOWN: "unknown",
+}
 
 
 def scripts(prover: Prover, proof: Proof) -> Iterator[Script]:

@@ -31,7 +31,7 @@ from herdspec.check.proof.candidates import (
     templates,
 )
 from herdspec.check.proof.counterexample import Counterexample
-from herdspec.check.proof.induction import FEW, RESOURCES, Outcome, Prover, provable
+from herdspec.check.proof.induction import FEW, RESOURCES, Prover, SolverAnswer, provable
 from herdspec.check.proof.small import Small, Universe
 from herdspec.check.proof.universe import entries, expand
 from herdspec.engine.columns import Columns, Packing
@@ -462,9 +462,9 @@ def unproved(
     steps = [(a, p) for a in spec.actions for p in promises]
     bad = [
         c for c, p in lemmas.items()
-        if any(prover.step(a, p).outcome is not Outcome.PROVED for a in spec.actions)
+        if any(prover.step(a, p).outcome is not SolverAnswer.PROVED for a in spec.actions)
     ]  # fmt: skip
-    if not bad and any(prover.step(a, p).outcome is not Outcome.PROVED for a, p in steps):
+    if not bad and any(prover.step(a, p).outcome is not SolverAnswer.PROVED for a, p in steps):
         return list(needed) or []
     return bad
 

@@ -142,7 +142,7 @@ def _possible(columns: Columns, instance: Instance | None) -> Column:
 
 
 @dataclass(frozen=True)
-class Told:
+class DivergenceRenderer:
     """Says in words how two machines differ in what they do from one state."""
 
     original: Machine

@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 from herdspec.check.digest import digest_of
 from herdspec.check.verdict import Finding, Mark, Standing, counted
 from herdspec.language.specification import Action, Promise, Specification
-from herdspec.language.surface import Kind
+from herdspec.language.surface import ActionKind
 from herdspec.language.types import EnumOf, MapOf, Option, Type, said
 
 
@@ -177,7 +177,8 @@ def marks(old: Specification, new: Specification) -> Iterator[str]:
 
 
 KINDS = {
-    Kind.STEP: "a step of the protocol", Kind.COMMAND: "a command", Kind.FAULT: "a fault",
+    ActionKind.STEP: "a step of the protocol", ActionKind.COMMAND: "a command",
+    ActionKind.FAULT: "a fault",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from herdspec.check.exploration.explore import (
     Story,
     is_cut_by_naturals,
 )
-from herdspec.check.proof.prove import RESOURCES, Obligation, Outcome, Prover, provable
+from herdspec.check.proof.prove import RESOURCES, Obligation, Prover, SolverAnswer, provable
 from herdspec.check.proof.recall import Recall
 from herdspec.check.running.refusal import value
 from herdspec.check.running.run import Machine, Step
@@ -283,7 +283,7 @@ class Refined:
     @property
     def proved(self) -> bool:
         """Tells whether it was proved, and all that the proof rests on."""
-        all_of_them = all(o.outcome is Outcome.PROVED for o in self.obligations)
+        all_of_them = all(o.outcome is SolverAnswer.PROVED for o in self.obligations)
         return bool(self.obligations) and all_of_them and not self.given
 
 
@@ -517,7 +517,7 @@ def _by_induction(
     while True:
         recall = Recall(Prover(spec, known, resources), memory)
         answers = map(recall.solve, recall.prover.questions())
-        failed = {o.promise for o in answers if o.outcome is not Outcome.PROVED}
+        failed = {o.promise for o in answers if o.outcome is not SolverAnswer.PROVED}
         kept = [p for p in known if p.name not in failed]
         if len(kept) == len(known):
             return recall, tuple(failed)

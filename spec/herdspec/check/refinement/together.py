@@ -31,7 +31,7 @@ from herdspec.check.running.run import Step
 from herdspec.language.errors import UsageError
 from herdspec.language.reading.source import Function, function_of
 from herdspec.language.specification import Action, Promise, Specification, specification
-from herdspec.language.surface import Each, Kind, Property, Spec, action, each, require
+from herdspec.language.surface import ActionKind, Each, Property, Spec, action, each, require
 from herdspec.language.types import EnumOf, MapOf, SortOf, said
 
 WHO, REST = "upgraded", "rest_upgraded"
@@ -324,7 +324,7 @@ class _Writer:
         self.sides = _Side(self.new, "new", self.world), _Side(self.old, "old", self.world)
         self.world.values |= {
             "Spec": Spec, "require": require, "each": each,
-            "a_command": action(kind=Kind.COMMAND),
+            "a_command": action(kind=ActionKind.COMMAND),
         }  # fmt: skip
         self.world.values |= {
             cls.__name__: cls for f in self.new.fields for cls in _types_of(f.kind) if cls

@@ -23,7 +23,7 @@ from herdspec.engine.ground import Instance
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise
-from herdspec.language.surface import Expectation, Kind, Spec
+from herdspec.language.surface import ActionKind, Expectation, Spec
 
 CAP = 20_000
 """The number of states that are looked at for a way to recover."""
@@ -36,7 +36,7 @@ Judged = tuple[bool | None, str]
 
 
 @dataclass(frozen=True)
-class Told:
+class PathProperty:
     """A property that a path is told of: `name`, and whether the path goes `back` for ever."""
 
     machine: Machine
@@ -59,7 +59,7 @@ class Told:
         return self.machine.spec.promise(self.name)
 
 
-def judge(made: Told, initial: Spec, steps: Sequence[Step]) -> Judged:
+def judge(made: PathProperty, initial: Spec, steps: Sequence[Step]) -> Judged:
     """Judge whether the property fails along this path."""
     states = [initial, *(step.state for step in steps)]
     if made.name == ALWAYS_A_STEP:
@@ -78,7 +78,7 @@ def _deadlocked(machine: Machine, state: Spec, steps: Sequence[Step]) -> Judged:
     return True, "there is no next step"
 
 
-def _always(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
+def _always(made: PathProperty, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
     del steps
     for number, state in enumerate(states):
         if not made.machine.holds(made.promise, state):
@@ -86,14 +86,14 @@ def _always(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judged
     return False, "in every state of the story"
 
 
-def _step(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
+def _step(made: PathProperty, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
     for number, (before, after) in enumerate(pairwise(states), start=1):
         if not made.machine.holds(made.promise, before, after):
             return True, f"in step {number}, {steps[number - 1].label}"
     return False, "in every step of the story"
 
 
-def _sometimes(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
+def _sometimes(made: PathProperty, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
     del steps
     for number, state in enumerate(states):
         if made.machine.holds(made.promise, state):
@@ -101,7 +101,7 @@ def _sometimes(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Jud
     return True, "no state of the story shows it"
 
 
-def _recoverable(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
+def _recoverable(made: PathProperty, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
     """The protocol's own steps, from the last state, breadth first."""
     del steps
     machine, todo = made.machine, [states[-1]]
@@ -112,7 +112,7 @@ def _recoverable(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> J
             return False, f"it can be reached again ({counted(len(seen), 'state')} looked at)"
         for step in machine.steps(state):
             numbers = machine.numbers(step.state)
-            if step.action.kind is not Kind.STEP or numbers in seen:
+            if step.action.kind is not ActionKind.STEP or numbers in seen:
                 continue
             if any(n >= top for n, top in zip(numbers, highest, strict=True)):
                 cut = True
@@ -130,7 +130,7 @@ def _recoverable(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> J
 # ── For ever ────────────────────────────────────────────────────────────────────────────────
 
 
-def _for_ever(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
+def _for_ever(made: PathProperty, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
     """Judge whether the path loops, fairly, without what must come."""
     machine, back = made.machine, made.back
     if back is None:
@@ -201,7 +201,7 @@ def _meets(seen: Columns, instance: Instance) -> np.typing.NDArray[np.bool_]:
     return np.asarray(possible & moved, bool)
 
 
-_JUDGES: dict[Expectation, Callable[[Told, Sequence[Spec], Sequence[Step]], Judged]] = {
+_JUDGES: dict[Expectation, Callable[[PathProperty, Sequence[Spec], Sequence[Step]], Judged]] = {
     Expectation.ALWAYS: _always,
     Expectation.STEP: _step,
     Expectation.SOMETIMES: _sometimes,

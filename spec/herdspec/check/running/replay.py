@@ -23,7 +23,7 @@ from typing import Any
 
 from herdspec.check.digest import digest
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
-from herdspec.check.running.judge import NONE, Told, judge
+from herdspec.check.running.judge import NONE, PathProperty, judge
 from herdspec.check.running.refusal import Refusal, entry_name, refusal
 from herdspec.check.running.run import Machine, Step, told
 from herdspec.check.running.starts import initially
@@ -54,7 +54,7 @@ class Expect(Enum):
 
 
 @dataclass(frozen=True)
-class Taken:
+class SavedStep:
     """A step as a file has it: an action, and its arguments as text, by parameter."""
 
     action: str
@@ -81,7 +81,7 @@ class StoryFile:
     sizes: Mapping[str, int]
     faults: int
     bound: int
-    steps: tuple[Taken, ...]
+    steps: tuple[SavedStep, ...]
     expect: Expect = Expect.FAILS
     digest: str = ""
     start: Mapping[str, Any] = field(default_factory=dict)
@@ -142,11 +142,11 @@ def story_file(
     )  # fmt: skip
 
 
-def taken(step: Step) -> Taken:
+def taken(step: Step) -> SavedStep:
     """A step as a file has it."""
     names = [name for name, _ in step.action.parameters]
     values = map(written, step.arguments)
-    return Taken(step.action.name, dict(zip(names, values, strict=True)))
+    return SavedStep(step.action.name, dict(zip(names, values, strict=True)))
 
 
 def written(value: Any) -> Any:
@@ -246,10 +246,10 @@ class _Reading:
                 raise self.refuse(f"its size of {sort} is {n!r}", "write a number of at least 1")
         return sizes
 
-    def step(self, number: int, step: Any) -> Taken:
+    def step(self, number: int, step: Any) -> SavedStep:
         match step:
             case {"action": str(action), "arguments": dict(arguments)}:
-                return Taken(action, arguments)
+                return SavedStep(action, arguments)
         what = f"its step {number} is {step!r}"
         raise self.refuse(what, 'write {"action": name, "arguments": {parameter: value}}')
 
@@ -310,7 +310,7 @@ def replay(story: StoryFile, spec: Specification, where: str = "the story") -> R
     machine = _machine(story, spec, where)
     reader = _Steps(machine, where)
     planned = [reader.read(number, step) for number, step in enumerate(story.steps, start=1)]
-    made = Told(machine, story.property, story.back)
+    made = PathProperty(machine, story.property, story.back)
     made.check_known(where)
     changed = digest(spec) != story.digest
     initial = _start(machine, story.start)
@@ -324,7 +324,7 @@ def replay(story: StoryFile, spec: Specification, where: str = "the story") -> R
 
 
 def _replayed(
-    story: StoryFile, made: Told, initial: Spec,
+    story: StoryFile, made: PathProperty, initial: Spec,
     planned: list[tuple[Action, tuple[Any, ...]]], changed: bool,
 ) -> Replayed:  # fmt: skip
     """Take the steps, and judge them."""
@@ -389,7 +389,7 @@ class _Steps:
     machine: Machine
     where: str
 
-    def read(self, number: int, step: Taken) -> tuple[Action, tuple[Any, ...]]:
+    def read(self, number: int, step: SavedStep) -> tuple[Action, tuple[Any, ...]]:
         at = f"{self.where}: step {number}: "
         try:
             action = self.machine.spec.action(step.action)

@@ -21,7 +21,7 @@ from herdspec.check.exploration.initial import Initial
 from herdspec.check.running.run import Machine, Step
 from herdspec.check.running.starts import initially
 from herdspec.check.running.undefined import undefined_step
-from herdspec.engine.columns import Columns, Key, Packing, Place, Words
+from herdspec.engine.columns import BitField, Columns, Key, Packing, Words
 from herdspec.engine.ground import Instance
 from herdspec.language import graph as g
 from herdspec.language.surface import Spec, Undefined
@@ -54,7 +54,7 @@ class Teller:
         self._starts: dict[Numbers, Spec] = {}
         self._known: dict[tuple[Any, ...], tuple[Step, int]] = {}
 
-    def _places_of(self, key: Key) -> tuple[Place, ...] | Place:
+    def _places_of(self, key: Key) -> tuple[BitField, ...] | BitField:
         one_hot = self.packing.one_hot.get(key)
         return self.packing.places[key] if one_hot is None else tuple(one_hot)
 
@@ -157,7 +157,7 @@ class Teller:
         ):
             if number >= top:
                 return None
-            if isinstance(at, Place):
+            if isinstance(at, BitField):
                 words[at.word] |= number << at.shift
             elif number >= self.packing.first[key]:
                 place = at[number - self.packing.first[key]]

@@ -34,7 +34,7 @@ LENGTH = 100
 """The number of steps that a walk has at most, where nobody says."""
 MOST_WALKERS = 1 << 16
 MOST_GUARDS = 1 << 27
-"""So many guards are evaluated side by side at most: a byte each."""
+"""The most guards that are evaluated side by side: a byte each."""
 
 Progress = Callable[[int], None]
 """Told now and then: steps taken."""
@@ -136,7 +136,7 @@ def _check(steps: int, length: int, weights: Mapping[str, float], known: Sequenc
 
 
 def walkers_for(steps: int, length: int, instances: int = 1) -> int:
-    """So many walkers, a power of two, that each can walk its full length, and memory suffices."""
+    """The number of walkers, a power of two, that can walk full lengths in what memory there is."""
     wanted = max(1, min(steps // length, MOST_WALKERS, MOST_GUARDS // max(1, instances)))
     return int(1 << (wanted.bit_length() - 1))
 

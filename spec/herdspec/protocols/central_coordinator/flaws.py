@@ -242,4 +242,4 @@ ALONE = replace(
     failures={SETTLES: Failure(5, "begin_rebalance")},
     sizes=dict.fromkeys(DRAFTED_002.spec.sorts, 1),
 )
-"""The same with one of each: small enough to tell what must happen, and does not."""
+"""The draft with one of each sort: small enough to tell what must happen, and does not."""

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from herdspec.check.sentences import Column, Discharge, Sentence, ShownBy, shown
-from herdspec.protocols.contract.sentences import (
-    BEGINS,
-    COMPLETE,
-    EXCLUSIVE,
-    FENCED,
-    HANDOVER,
-    MONOTONE,
-    NOTHING_SKIPPED,
-    ONE_COORDINATOR,
-    SENTENCES,
-    SETTLES,
-    WRITES,
-)
+from herdspec.protocols.contract import sentences as owed
 
 SAID_BY = {
-    EXCLUSIVE: ("exclusive",),
-    FENCED: ("exclusive_fenced",),
-    HANDOVER: (),
-    WRITES: ("only_the_present_epoch_writes", "what_is_stored_is_of_the_present_epoch"),
-    MONOTONE: (
+    owed.EXCLUSIVE: ("exclusive",),
+    owed.FENCED: ("exclusive_fenced",),
+    owed.HANDOVER: (),
+    owed.WRITES: ("only_the_present_epoch_writes", "what_is_stored_is_of_the_present_epoch"),
+    owed.MONOTONE: (
         "epochs_never_go_back", "generations_never_go_back", "members_follow_no_older_epoch",
         "committed_offsets_never_go_back",
     ),
-    NOTHING_SKIPPED: ("only_finished_is_committed", "nobody_is_past_the_unfinished"),
-    BEGINS: ("a_start_is_at_the_stored_offset",),
-    COMPLETE: ("complete",),
-    ONE_COORDINATOR: ("one_coordinator",),
-    SETTLES: ("settles",),
+    owed.NOTHING_SKIPPED: ("only_finished_is_committed", "nobody_is_past_the_unfinished"),
+    owed.BEGINS: ("a_start_is_at_the_stored_offset",),
+    owed.COMPLETE: ("complete",),
+    owed.ONE_COORDINATOR: ("one_coordinator",),
+    owed.SETTLES: ("settles",),
 }  # fmt: skip
 """Which of its own properties say a sentence; of the handover the contract alone does."""
 ASSUMED = "lease"
-UNDER_IT = (EXCLUSIVE, HANDOVER, BEGINS, SETTLES)
+UNDER_IT = (owed.EXCLUSIVE, owed.HANDOVER, owed.BEGINS, owed.SETTLES)
 """Sentences that are shown under the assumption alone."""
 
 
@@ -42,16 +30,17 @@ def shown_of_verified(sentence: Sentence) -> ShownBy:
     """The rows that show a sentence of the verified coordinator; without `lease` where they can."""
     if sentence not in UNDER_IT:
         return shown("without_lease", *SAID_BY[sentence])
-    if sentence is HANDOVER:
+    if sentence is owed.HANDOVER:
         proved = [("contract", name) for name in sentence.properties]
         return ShownBy((*proved, ("verified", "refines GroupContract")), ASSUMED)
-    without = [("no_lease", name) for name in SAID_BY[EXCLUSIVE]] if sentence is EXCLUSIVE else []
-    return shown("verified", *SAID_BY[sentence], assuming=ASSUMED, without=without)
+    names, broken = SAID_BY[sentence], "no_lease"
+    without = [(broken, name) for name in names] if sentence is owed.EXCLUSIVE else []
+    return shown("verified", *names, assuming=ASSUMED, without=without)
 
 
 COLUMNS = (
-    Column("B drafted", {s: shown("drafted", *SAID_BY[s]) for s in SENTENCES}),
-    Column("B verified", {s: shown_of_verified(s) for s in SENTENCES}),
+    Column("B drafted", {s: shown("drafted", *SAID_BY[s]) for s in owed.SENTENCES}),
+    Column("B verified", {s: shown_of_verified(s) for s in owed.SENTENCES}),
 )
 DISCHARGES = (
     Discharge(

@@ -337,7 +337,7 @@ def ping_who_has_started(self: CentralCoordinator, m: Member, b: Broker) -> None
 
 
 def offsets_of_who_has_started(self: CentralCoordinator, m: Member, p: Partition, g: Nat) -> bool:
-    """Those whom the coordinator has started are its owners, though nothing is written yet."""
+    """Who was started counts as the owner, though nothing is written yet."""
     b = self.books[m]
     return self.owns(m, p, g) or (
         b is not None

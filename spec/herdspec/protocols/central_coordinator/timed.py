@@ -120,7 +120,7 @@ class TimedCoordinator(CentralCoordinator):
 
 
 class CoordinatorOfAnyClocks(TimedCoordinator):
-    """The same, whatever the lengths: for proofs."""
+    """Coordinators with clocks, whatever the lengths: for proofs."""
 
     clocks: AnyClocks
 

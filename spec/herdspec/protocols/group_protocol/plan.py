@@ -113,7 +113,7 @@ def planned(scale: Scale) -> Plan:
 
 
 def variants() -> dict[str, Specification]:
-    """The same protocol with static members, and with cooperative ones."""
+    """The variants of the protocol: with static members, and with cooperative ones."""
     from herdspec.protocols.group_protocol.variants.cooperative_properties import (
         COOPERATIVE,
         cooperative_without_stopping,

@@ -148,7 +148,7 @@ class LeaseClocks(Spec):
 
 
 class AnyClocks(LeaseClocks):
-    """The same, whatever the lengths: for proofs."""
+    """Leases with clocks, whatever the lengths: for proofs."""
 
     @action(kind=command)
     def lengthen(self, timeout: bool, lease: bool, late: bool, tick: bool, slowest: bool) -> None:

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from herdspec.check.sentences import NO_MEANING, Column, Discharge, Sentence, ShownBy, shown
-from herdspec.protocols.contract.sentences import (
-    BEGINS,
-    COMPLETE,
-    EXCLUSIVE,
-    FENCED,
-    HANDOVER,
-    MONOTONE,
-    NOTHING_SKIPPED,
-    ONE_COORDINATOR,
-    SENTENCES,
-    SETTLES,
-    WRITES,
-)
+from herdspec.protocols.contract import sentences as owed
 
 SAID_BY = {
-    EXCLUSIVE: ("exclusive", "who_fetches_owns"),
-    FENCED: ("exclusive_fenced", "who_owns_is_not_deleted_by_others"),
-    HANDOVER: ("what_is_finished_is_stored_at_a_release",),
-    MONOTONE: ("committed_offsets_never_go_back", "versions_never_go_back"),
-    NOTHING_SKIPPED: ("only_finished_is_committed", "nobody_is_past_the_unfinished"),
-    BEGINS: ("a_start_is_at_the_stored_offset",),
-    COMPLETE: ("complete",),
-    SETTLES: ("settles",),
+    owed.EXCLUSIVE: ("exclusive", "who_fetches_owns"),
+    owed.FENCED: ("exclusive_fenced", "who_owns_is_not_deleted_by_others"),
+    owed.HANDOVER: ("what_is_finished_is_stored_at_a_release",),
+    owed.MONOTONE: ("committed_offsets_never_go_back", "versions_never_go_back"),
+    owed.NOTHING_SKIPPED: ("only_finished_is_committed", "nobody_is_past_the_unfinished"),
+    owed.BEGINS: ("a_start_is_at_the_stored_offset",),
+    owed.COMPLETE: ("complete",),
+    owed.SETTLES: ("settles",),
 }
 """Which of its own properties say a sentence; the others are a coordinator's."""
 ASSUMED = "session_lease"
-UNDER_IT = (EXCLUSIVE, COMPLETE, SETTLES)
+UNDER_IT = (owed.EXCLUSIVE, owed.COMPLETE, owed.SETTLES)
 """Sentences that are shown under the assumption alone."""
 
 
 def shown_of(subject: str, sentence: Sentence) -> ShownBy:
     """The rows that show a sentence of one subject of the report."""
-    if sentence in (WRITES, ONE_COORDINATOR):
+    if sentence in (owed.WRITES, owed.ONE_COORDINATOR):
         return NO_MEANING
     return shown(subject, *SAID_BY[sentence])
 
@@ -45,13 +33,13 @@ def shown_of_corrected(sentence: Sentence) -> ShownBy:
     if sentence not in UNDER_IT:
         return shown_of("without_lease", sentence)
     names, broken = SAID_BY[sentence], "split_brain"
-    without = [(broken, name) for name in names] if sentence is EXCLUSIVE else []
+    without = [(broken, name) for name in names] if sentence is owed.EXCLUSIVE else []
     return shown("verified", *names, assuming=ASSUMED, without=without)
 
 
 COLUMNS = (
-    Column("A drafted", {s: shown_of("drafted", s) for s in SENTENCES}),
-    Column("A corrected", {s: shown_of_corrected(s) for s in SENTENCES}),
+    Column("A drafted", {s: shown_of("drafted", s) for s in owed.SENTENCES}),
+    Column("A corrected", {s: shown_of_corrected(s) for s in owed.SENTENCES}),
 )
 DISCHARGES = (
     Discharge(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BOUND = 8
 """The largest natural of explorations: nothing is cut."""
 LENGTH = 16
-"""The same of leases, whose clocks go further."""
+"""The length of simulated runs of leases, whose clocks go further."""
 
 
 def verified() -> Specification:

@@ -79,7 +79,7 @@ class RebalancingGroup(Spec):
         return self.seen[m, p] and self.would_be_first(m, p)
 
     def would_be_first(self, m: Member, p: Partition) -> bool:
-        """The same, of all that is registered now."""
+        """Range would give the partition to the member, of all that are registered now."""
         return self.interest[m, p] and all(
             not self.registered[c] or not self.interest[c, p] or self.rank[c] >= self.rank[m]
             for c in Member

@@ -89,7 +89,7 @@ class TimedConsumers(SelfRebalancing):
 
 
 class ConsumersOfAnyClocks(TimedConsumers):
-    """The same, whatever the lengths: for proofs."""
+    """Consumers with clocks, whatever the lengths: for proofs."""
 
     clocks: AnyClocks
 
@@ -145,4 +145,4 @@ ALONE = Refinement(
     FIELDS,
     {name: meant for name, meant in ACTIONS.items() if name != "refuse_claim"},
 )
-"""The same of a single consumer, whose claims nobody refuses, at small lengths: explored."""
+"""The discharge for a single consumer, whose claims nobody refuses, at small lengths: explored."""

@@ -73,7 +73,7 @@ class Child:
         yield from whole.split(b"\n") if end else ()
 
     def said(self) -> Iterator[Said]:
-        """Those of these lines that are a consumer's JSON."""
+        """The lines, of these, that are a consumer's JSON."""
         for line in self.lines():
             if line.startswith(b'{"said"'):
                 yield json.loads(line)

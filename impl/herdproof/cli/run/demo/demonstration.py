@@ -18,7 +18,7 @@ from herdproof.cli.run.demo.snapshot import Chapter, Json, Played, Scene, snapsh
 from herdproof.errors import NotInTime
 
 LOOK_S = 0.1
-"""So often everything is looked at."""
+"""The seconds between two looks at everything."""
 READ_WITHIN_S = 60.0
 """Longest time that the first records may take, and an election at any time."""
 DRAINED_WITHIN_S = 20.0

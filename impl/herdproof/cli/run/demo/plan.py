@@ -18,7 +18,7 @@ LEASE_S = 2.5
 """After so long a silence of ZooKeeper's a coordinator leads no more."""
 PING_S = 0.5
 SETTLE_S = 5.0
-"""For so long nothing is broken at the beginning."""
+"""The seconds at the beginning in which nothing is broken."""
 
 
 class Do(Enum):

@@ -122,10 +122,10 @@ NEXT: Mapping[ConsumerPhase, frozenset[ConsumerPhase]] = {
 """Which phase may follow which."""
 
 FORMER_SAID = 8
-"""So many former registrations are named when a consumer registers anew."""
+"""The number of former registrations named when a consumer registers anew."""
 
 SEEKS_FOR_MS = 30_000
-"""For so long after it has lost its coordinator, a consumer looks for the next one often."""
+"""The time for which a consumer that has lost its coordinator looks for the next one often."""
 
 ASKS_AGAIN = frozenset({ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.STALE_EPOCH})
 """Where it was refused so, or not answered, another coordinator may let a registration resume."""

@@ -257,7 +257,7 @@ TROUBLES: Mapping[str, str] = {
 }
 """Reports that are told loudly, and the beginnings of their sentences."""
 EVENTS = (What.ILLEGAL_STATE, What.START_NOT_STORED)
-"""Those that are nothing that lasts."""
+"""The reports of what does not last."""
 
 
 def unanswered(address: str, why: str, *, speaks_tls: bool) -> str:

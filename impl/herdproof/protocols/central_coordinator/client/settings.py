@@ -75,7 +75,7 @@ class ConsumerSettings:
 
     @property
     def silence_ms(self) -> int:
-        """So long after its last word a coordinator is silent: a ping is overdue."""
+        """The silence of a coordinator after which a ping is overdue."""
         return self.ping_interval_ms * 3 // 2
 
     def backoff_after(self, failures: int, spread: float, *, seeks: bool = False) -> int:

@@ -20,7 +20,7 @@ from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.outbox import Question
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome
+from herdproof.protocols.central_coordinator.coordinator.store import StoreResult
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.zookeeper.operations import Answer, Data, Get, Refusal, Why
 
@@ -132,10 +132,10 @@ class Offsets(CorePart):
 
     def _flushed(
         self, group: str, offsets: dict[Partition, int], began_ms: int, then: Then,
-        outcome: Outcome,
+        outcome: StoreResult,
     ) -> None:  # fmt: skip
         """A batch was written; if not, its offsets are unwritten again where none is higher."""
-        done = outcome is Outcome.DONE
+        done = outcome is StoreResult.DONE
         if done and group in self.known:
             self._stored.setdefault(group, {}).update(offsets)
         if done and offsets:

@@ -20,7 +20,7 @@ AT_ONCE = 16
 """Number of pings in one event: fewer than answers are read meanwhile, or none is in time."""
 MOMENT_MS = 10
 CROWD = 50
-"""So many pings in a moment, with their answers, keep a coordinator busy for half of it."""
+"""Pings in a moment that keep a coordinator, with their answers, busy for half of it."""
 
 
 class PingScheduler(CorePart):

@@ -41,7 +41,7 @@ from herdproof.zookeeper.operations import (
 )
 
 
-class Outcome(Enum):
+class StoreResult(Enum):
     """Results of a write."""
 
     DONE = "done"
@@ -64,7 +64,7 @@ class CommitPoint:
 
 Write: TypeAlias = Create | Set | Delete
 Batch: TypeAlias = list[tuple[str, bytes | None]]
-Then: TypeAlias = Callable[[Outcome], None]
+Then: TypeAlias = Callable[[StoreResult], None]
 
 NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
 """A write that is refused so may or may not have been done."""
@@ -185,7 +185,7 @@ class Store(CorePart):
                     job.step = number
                 return
             job.parts.popleft()
-        self._finish(job, Outcome.DONE)
+        self._finish(job, StoreResult.DONE)
 
     def _step(self, job: Job) -> Step | None:
         """
@@ -204,7 +204,7 @@ class Store(CorePart):
     def _fenced(self, operations: tuple[Write, ...]) -> Multi:
         return fenced(self._paths.election, self._context.epoch, operations)
 
-    def _finish(self, job: Job, outcome: Outcome) -> None:
+    def _finish(self, job: Job, outcome: StoreResult) -> None:
         """Tell whoever waits for it, then begin with what came in the meantime."""
         jobs = self.jobs.get(job.group)
         if not jobs or jobs[0] is not job:
@@ -285,7 +285,7 @@ class Store(CorePart):
         elif isinstance(answer, Refusal):
             self._handle_refusal(job, answer)
         else:
-            self._give_up(job, Outcome.CONFLICT, f"answered by {type(answer).__name__}")
+            self._give_up(job, StoreResult.CONFLICT, f"answered by {type(answer).__name__}")
 
     def _note(self, job: Job, answers: Sequence[object]) -> None:
         """A transaction was done: remember what stands, and what does not."""
@@ -306,11 +306,11 @@ class Store(CorePart):
         index = refusal.index if refusal.index is not None else -1
         if index == 0:
             self._refused()  # as a rule, that clears all jobs
-            self._finish(job, Outcome.CONFLICT)
+            self._finish(job, StoreResult.CONFLICT)
             return
         index -= 1
         if not 0 <= index < len(job.asked) or not self._repair(job, job.asked[index], refusal.why):
-            self._give_up(job, Outcome.CONFLICT, refusal.why.value)
+            self._give_up(job, StoreResult.CONFLICT, refusal.why.value)
             return
         self._go_on(job)
 
@@ -318,7 +318,7 @@ class Store(CorePart):
         """Nobody knows whether it was done. To write it again does no harm, but for a point."""
         job.tries += 1
         if job.point is not None or job.tries > self._settings.zookeeper_retries:
-            self._give_up(job, Outcome.UNKNOWN, refusal.why.value)
+            self._give_up(job, StoreResult.UNKNOWN, refusal.why.value)
             return
         backoff_ms = self._settings.zookeeper_backoff_ms
         self._after(backoff_ms, ("store", job.group), partial(self._go_on, job))
@@ -340,7 +340,7 @@ class Store(CorePart):
             return False
         return True
 
-    def _give_up(self, job: Job, outcome: Outcome, why: str) -> None:
+    def _give_up(self, job: Job, outcome: StoreResult, why: str) -> None:
         self._outbox.report(What.ZOOKEEPER_TROUBLE, job.group, task="write", why=why)
         self._finish(job, outcome)
 

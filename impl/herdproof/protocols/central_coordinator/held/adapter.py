@@ -124,7 +124,7 @@ class CentralCores(Adapter):
     """Makes the world; another one for cores with a mistake."""
 
     def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803 - sorts
-        """So many brokers, members, and partitions, the first of which is there."""
+        """Begin with brokers, members, and partitions, the first of which is there."""
         self.world = type(self).world_of(Broker, Member, Partition, there=[0])
 
     def start(self, state: Any) -> None:

@@ -36,7 +36,7 @@ from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance i
     Owners,
     Rebalancer,
 )
-from herdproof.protocols.central_coordinator.coordinator.store import Job, Outcome, Store, Write
+from herdproof.protocols.central_coordinator.coordinator.store import Job, Store, StoreResult, Write
 from herdproof.protocols.central_coordinator.events import CoordinatorEvent
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.zookeeper.operations import Answer, Checked, Done, Multi, Refusal
@@ -143,9 +143,9 @@ class OwnersWrittenLate(Rebalancer):
         group.owners = {}
         super().fail(group, why)
 
-    def _owners_written(self, group: Group, owners: Owners, outcome: Outcome) -> None:
+    def _owners_written(self, group: Group, owners: Owners, outcome: StoreResult) -> None:
         del owners  # they have counted since the Starts were sent
-        if outcome is Outcome.DONE:
+        if outcome is StoreResult.DONE:
             self._succeed(group)
         else:
             self.fail(group, f"the owners' write is {outcome.value}")

@@ -1,5 +1,5 @@
 """
-The same cores, held to the variant of the spec whose members resume: what they do by default.
+Cores held to the variant of the spec whose members resume: what they do by default.
 
 What cannot be seen, beside what cannot be of the others: `over` and `known_over`, what Registers
 say of former registrations. Here a consumer's next registration is the same member, whose former

@@ -29,7 +29,7 @@ OF_CONSUMERS = ("consumes", "position", "resolved", "heeded", "interest")
 """Fields that the lines of consumers tell, each of its own members."""
 
 DROPPED = 16
-"""So many of the last members that have ended are known again if somebody speaks of them."""
+"""The number of ended members that are known again if somebody speaks of them."""
 
 
 class Consumers:
@@ -318,7 +318,7 @@ class Consumers:
                 self.seen.amend("resolved", (m, p), may_have_resolved(start))
 
     def _lapse_all(self, nodes: Iterable[str], time_ns: int) -> None:
-        """Those of these whose lease is over consume nothing."""
+        """Have whoever, of these, is over its lease consume nothing."""
         for node in [*nodes]:
             if self._until_ns.get(node, 0) <= time_ns and node not in self._lapsed:
                 self._lapsed.add(node)

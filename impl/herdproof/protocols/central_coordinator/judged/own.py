@@ -36,7 +36,7 @@ WATCHES = watches_of(
 )
 
 CONNECTIONS = 8
-"""So many of a consumer's last connections are remembered: a coordinator may lag behind."""
+"""The number of a consumer's last connections that are kept: a coordinator may lag behind."""
 
 PHASES = {
     "write_owners": Phase.WRITING, "begin_rebalance": Phase.STOPPING,

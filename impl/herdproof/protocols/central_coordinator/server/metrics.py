@@ -18,7 +18,7 @@ from herdproof.shells.figures import SECONDS, CoordinatorFigures, ServerFigures
 from herdproof.shells.tallies import LabelCounts
 
 GROUPS = 100
-"""So many groups have a label of their own; of the others all is told together, as of ""."""
+"""The most groups that have a label of their own; all others are told together, as of ""."""
 
 
 class Metrics(ServerFigures):
@@ -49,7 +49,7 @@ class Metrics(ServerFigures):
             ["group", "why"], registry=registry,
         )  # fmt: skip
         self._groups: dict[str, None] = {}
-        """Those that have a label, in the order in which they got it."""
+        """The groups that have a label, in the order in which they got it."""
         self.group_states = GroupStates(self._groups, registry)
 
     def received(self, frame: Frame) -> None:

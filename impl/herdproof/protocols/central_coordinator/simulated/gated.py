@@ -78,7 +78,7 @@ HIDDEN = (RegisterResponse, CommitResponse)
 
 
 class GatedCentral(CentralParts):
-    """So many brokers, members, and partitions, of which `there` exist from the beginning."""
+    """A world of brokers, members, and partitions, of which `there` exist from the beginning."""
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
@@ -207,7 +207,7 @@ class GatedCentral(CentralParts):
         self._hang_up(self.members[m])
 
     def end_connections(self, b: int) -> None:
-        """Those for whose lease a rebalance waits learn that their connection is closed."""
+        """Tell whomever a rebalance waits for, by lease, that its connection is closed."""
         group = self.brokers[b].group
         waits = group is not None and (bool(group.members) or group.phase is Phase.STOPPING)
         for registration in [*group.ghosts] if group and waits else ():

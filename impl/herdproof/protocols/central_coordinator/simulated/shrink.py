@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from herdproof.errors import CallerError
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
-from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Outcome, Run
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run, RunOutcome
 
 
 class NothingToShrink(CallerError):
     """The run breaks no promise."""
 
 
-def shrink(seed: int, config: Config = DEFAULT, *, most_runs: int = 400) -> Outcome:
+def shrink(seed: int, config: Config = DEFAULT, *, most_runs: int = 400) -> RunOutcome:
     """
     The outcome of the run with the fewest and shortest faults that breaks the same promise.
 

@@ -9,7 +9,7 @@ from typing import TextIO
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Outcome, Run
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run, RunOutcome
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, lines_of
 from herdproof.protocols.central_coordinator.tracing import ConsumerTracer, CoordinatorTracer
 from herdproof.simulator.process import Process
@@ -20,7 +20,7 @@ from herdproof.simulator.traced import ProcessTracers
 class Traced:
     """Result of a run, and its trace."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     lines: list[CentralStep]
 
 

@@ -67,7 +67,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """Result of a run."""
 
     seed: int
@@ -138,7 +138,7 @@ class Run:
         """When the quiet part begins."""
         return self.config.duration_ms - self.config.quiet_ms
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Live through the whole of it, or up to where a promise is broken."""
         violation = None
         try:
@@ -146,7 +146,7 @@ class Run:
                 self._live()
         except Broken as broken:
             violation = Violation(broken.promise, self.timeline.now, str(broken))
-        return Outcome(self.seed, self.config, self.faults, violation, self._counted(), self.log)
+        return RunOutcome(self.seed, self.config, self.faults, violation, self._counted(), self.log)
 
     def note(self, who: Process, event: object, effects: Sequence[object]) -> None:
         """Something happened to a process."""

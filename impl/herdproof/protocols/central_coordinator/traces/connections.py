@@ -19,7 +19,7 @@ REGISTERS = frozenset({"register", "handle_register"})
 """Lines by which connections are told apart."""
 
 REMEMBERED = 4096
-"""So many numbers of connections are known when they come again."""
+"""The number of numbers of connections that are known when they come again."""
 
 
 class Namesakes(Struct):

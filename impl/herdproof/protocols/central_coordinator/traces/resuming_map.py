@@ -61,7 +61,7 @@ class LostWords:
 
     def __init__(self) -> None:
         self.lines: set[int] = set()
-        """Such lines: of who has sent a commit, and of who has heard it."""
+        """The lines of who has sent a commit that was lost, and of who has heard it."""
         self._answered: dict[Key, deque[CentralStep]] = defaultdict(deque)
         """By connection, the pings that are answered, and their answers not heard."""
         self._sent: dict[Key, deque[CentralStep | None]] = defaultdict(deque)

@@ -568,7 +568,7 @@ MAP = TraceMap(
 """Map of the lines of its traces to the verified spec, in which one commit is under way."""
 
 ROOM = 4
-"""So many messages of a channel are compiled; where there are more, plain Python goes on."""
+"""The most messages of a channel that are compiled; where there are more, plain Python goes on."""
 
 
 def whenever(self: CentralCoordinator, m: Member) -> bool:  # noqa: ARG001

@@ -38,7 +38,7 @@ class Electors(Adapter):
     """Makes the world of so many brokers."""
 
     def begin(self, Broker: int) -> None:  # noqa: N803 - a sort's name
-        """So many brokers, with their sessions."""
+        """Begin with a number of brokers, with their sessions."""
         self.world = type(self).world_of(Broker)
         self.machine: Machine = _at_size(Broker=Broker)
         self.observer = Observer(self.machine.ground)

@@ -63,7 +63,7 @@ from herdproof.zookeeper.operations import (
 from herdproof.zookeeper.proxy import FaultProxy
 
 SESSION_TIMEOUT_S = 30.0
-"""So long that no session expires within a plan unless the plan says so."""
+"""A time-out in which no session expires within a plan unless the plan says so."""
 
 _LOOK_AGAIN_S = 0.002
 """The time between two looks at something that nobody tells us of."""

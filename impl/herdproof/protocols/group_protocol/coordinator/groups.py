@@ -80,7 +80,7 @@ class ClassicGroup:
     is_growing: bool = False
     """Somebody has joined since the initial delay was begun, or extended."""
     topics: frozenset[str] | None = None
-    """Those that its members subscribe to; None: nobody can tell."""
+    """The topics that its members subscribe to; None: nobody can tell."""
     owners: dict[TopicPartition, str] = field(default_factory=dict)
     """Who was assigned a partition last, as far as assignments can be read."""
     offsets: dict[TopicPartition, StoredCommit] = field(default_factory=dict)

@@ -99,7 +99,7 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
     """The mistakes of its cores."""
 
     def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803
-        """So many of each; nobody is elected."""
+        """Begin with a number of each; nobody is elected."""
         self._open(Broker=Broker, Member=Member, Partition=Partition)
         self._open_world(Broker)
 

@@ -37,7 +37,7 @@ INITIAL: Mapping[str, Any] = {
 """The fields that answers fill, before anything is told: of coordinators they tell nothing."""
 LOST_WITH_LINES = ("live", "stage", "generation", "owner", "accepted", "committed")
 REMEMBERED = 16
-"""So many generations are remembered, whose late answers may still come."""
+"""The number of generations that are remembered, whose late answers may still come."""
 MANY_LEAVE, MANY_FETCHED = "members", "groups"
 """Fields of newer versions, which have several members, or groups."""
 

@@ -46,7 +46,7 @@ class SeenMembers:
         self._contract = contract
 
     def _follow_members(self) -> None:
-        """The same members are there."""
+        """Have a row for each member that the contract's table has, and for no other."""
         own, there = self.seen.domains["Member"], self._contract.domains["Member"]
         if own.keys() != there.keys():
             for m in [m for m in own if m not in there]:

@@ -76,7 +76,7 @@ class StoredEntries(GroupEntries):
         self._silent: tuple[str, int] | None = None
         """Whoever coordinated last, if that was its last line, and its number."""
         self._changes: dict[tuple[str, int], Change] = {}
-        """Those of which nobody has told what became of them, by node and number."""
+        """The changes of which nobody has told what became of them, by node and number."""
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 

@@ -58,7 +58,7 @@ class GroupRunConfig:
     brokers: int = 2
     members: int = 3
     statics: int = 0
-    """So many of these are static members, under a name (`group.instance.id`) in each life."""
+    """The number of static members, under a name (`group.instance.id`) in each life."""
     duration_ms: int = 80_000
     quiet_ms: int = 35_000
     """The last part, in which nothing goes wrong and nothing is produced."""

@@ -121,7 +121,7 @@ class GatedClient(GatedProcess[GroupConsumer]):
         self.give(Poll(POLL_MS))
 
     def pass_ms(self, ms: int) -> None:
-        """So much time passes, in which its user does not poll."""
+        """Let time pass, in which its user does not poll."""
         self.now_ms += ms
         self.give(Tick())
 

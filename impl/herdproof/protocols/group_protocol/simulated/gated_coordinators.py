@@ -69,7 +69,7 @@ class GatedCoordinators(Generic[M]):
     silent: ClassVar[Collection[str]]
     """The steps that cores take by themselves, which are noted."""
     _took: list[str]
-    """Those that they took within the present step."""
+    """The steps that they took within the present step."""
 
     def _open_world(self, brokers: int) -> None:
         """Begin with so many brokers; nobody is elected."""
@@ -183,7 +183,7 @@ class GatedCoordinators(Generic[M]):
             self._pass(DELAY_MS)
 
     def _pass(self, ms: int, unheard: str = "") -> None:
-        """So much time passes; all are heard meanwhile, but one."""
+        """Let time pass; all are heard meanwhile, but one."""
         core, group = self._coordinator, self._group
         assert core is not None
         assert group is not None

@@ -60,7 +60,7 @@ _DEPTH_OF_TOPICS = 1
 _NAMELESS = "%"
 """The node of the group whose name is empty: nothing is quoted so."""
 _DELETES = 1_000
-"""So many deletions are one transaction at most."""
+"""The most deletions of one transaction."""
 _TOGETHER = 1_000
 """From so many operations on, a transaction takes no further change."""
 _FENCED = Refusal(Why.BAD_VERSION, 0)

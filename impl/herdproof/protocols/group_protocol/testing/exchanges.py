@@ -77,7 +77,7 @@ class Exchanges:
         self.faults: list[WireFault] = []
         self.ports: list[BrokerPort] = []
         self.connections: dict[KafkaConnection, str] = {}
-        """Those that have said something, and whose they are."""
+        """The connections that have said something, and whose they are."""
         self.asked = asked
         self.answered = answered
         self._now_ms = now_ms

@@ -88,7 +88,7 @@ class Happened:
 
     now_ms: Callable[[], int]
     topics: Mapping[str, LoggedTopic] = field(default_factory=dict)
-    """Those of the log, as they are."""
+    """The topics of the log, as they are."""
     events: list[tuple[int, BrokerEvent]] = field(default_factory=list)
     groups: dict[str, str] = field(default_factory=dict)
     done: dict[tuple[str, TopicPartition], set[int]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs, par
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 from herdproof.protocols.self_rebalancing.reports import What
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
-from herdproof.protocols.self_rebalancing.steps import ConnectorAction, Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorAction, ConnectorStep
 from herdproof.zookeeper.operations import Answer, Create, Operation, Refusal, Why
 
 Then: TypeAlias = Callable[[], None]
@@ -56,7 +56,7 @@ class ConnectorContext:
     ) -> None:  # fmt: skip
         """The step that is taken here, for whoever observes."""
         self.emit(
-            Step(
+            ConnectorStep(
                 action=action,
                 group=self.dirs.group,
                 consumer=self.consumer_id,

@@ -33,7 +33,7 @@ from herdproof.consuming.events import (
     Tick,
     WakeAt,
 )
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.zookeeper.operations import Link
 
 
@@ -71,5 +71,5 @@ class EndSession:
 
 ConnectorEffect: TypeAlias = (
     Ask | WakeAt | StopFetchers | StartFetchers | Deliver | Revoked | Assigned
-    | Committed | EndSession | Report | Step
+    | Committed | EndSession | Report | ConnectorStep
 )  # fmt: skip

@@ -57,7 +57,7 @@ class RebalancingCores(PickledAdapter):
     """The mistakes of the cores."""
 
     def begin(self, Member: int, Partition: int) -> None:  # noqa: N803 - sorts
-        """So many consumers, which are not there yet, and partitions, the first of which is."""
+        """Begin with consumers, which are not there yet, and partitions, the first of which is."""
         self._begin(range(Member), [k == 0 for k in range(Partition)])
 
     def start(self, state: Any) -> None:

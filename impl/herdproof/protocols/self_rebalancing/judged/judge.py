@@ -139,7 +139,7 @@ class ConnectorJudge(PlainJudge):
             self.seen.set("claim", (m, p), 0)
 
     def _read(self, p: Partition, stored: int) -> None:
-        """So much is stored: what is more than any line tells, somebody without lines has."""
+        """Note what is stored: what is more than any line tells, somebody without lines has."""
         told = possible(self.seen.get("committed", p))
         if told is not None and stored > max(told):
             self.seen.forget("committed", p)

@@ -21,7 +21,7 @@ from functools import lru_cache
 from herdproof.consuming.subscription import InvalidSubscription, Pattern, compiled
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
-"""Those of Kafka 0.8: were a later one's left out here, plans would differ from its members'."""
+"""The internal topics of Kafka 0.8: were a later one's left out, plans would differ."""
 
 _UNAMBIGUOUS = re.compile(
     r"""(?: [A-Za-z0-9_\-.|()^$]            # as they are, groups and ends

@@ -36,7 +36,7 @@ from herdproof.protocols.self_rebalancing.core.events import (
 )
 from herdproof.protocols.self_rebalancing.core.registry import TopicRegistry
 from herdproof.protocols.self_rebalancing.reports import What
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.shells.clock import now_ms
 from herdproof.zookeeper.client import Client, ZooKeeperUnreachable
 from herdproof.zookeeper.operations import Answer, Link, Watched
@@ -168,7 +168,7 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
-    def _carry_out_own(self, effect: Ask | WakeAt | EndSession | Report | Step) -> None:
+    def _carry_out_own(self, effect: Ask | WakeAt | EndSession | Report | ConnectorStep) -> None:
         match effect:
             case Ask(number, operation):
                 session = self.core.context.session
@@ -179,7 +179,7 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
                 self._wakes_ms = None
             case Report():
                 self._report(effect)
-            case Step():
+            case ConnectorStep():
                 pass  # for whoever observes
             case _:
                 assert_never(effect)

@@ -13,7 +13,7 @@ from herdproof.protocols.self_rebalancing.registries.registrations import (
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 
 
-class Kind(Enum):
+class TroubleKind(Enum):
     """Mishap, or change, in a run; each says how a story tells it."""
 
     KILL = "{member} is killed, and started again after {ms} ms"
@@ -31,7 +31,7 @@ class Kind(Enum):
     LEAVE = "{member} leaves, and comes back after {ms} ms"
 
 
-KEEPING_LEASES = frozenset(Kind) - {Kind.EXPIRE}
+KEEPING_LEASES = frozenset(TroubleKind) - {TroubleKind.EXPIRE}
 """The kinds of trouble where a session lasts for its time-out: `session_lease`."""
 
 
@@ -40,7 +40,7 @@ class Trouble:
     """One thing that goes wrong, or changes, at a time (ms), and for how long."""
 
     at_ms: int
-    kind: Kind
+    kind: TroubleKind
     member: int
     for_ms: int
 
@@ -58,7 +58,7 @@ class WorldConfig:
     quiet_ms: int = 25_000
     """The last part, in which nothing goes wrong and nothing is produced."""
     troubles: int = 14
-    kinds: frozenset[Kind] = KEEPING_LEASES
+    kinds: frozenset[TroubleKind] = KEEPING_LEASES
     drift: float = 0.02
     """Each clock's rate lies within 1 - drift and 1 + drift."""
     timeouts_ms: tuple[int, ...] = (2_000, 4_000)
@@ -100,7 +100,7 @@ def draw_connector_settings(chance: Random, timeout_ms: int) -> ConnectorSetting
 def draw_troubles(config: WorldConfig, seed: int) -> tuple[Trouble, ...]:
     """The troubles of a run, in order of time; all are over when the quiet part begins."""
     chance = Random(f"{seed}/troubles")
-    kinds = sorted(config.kinds, key=list(Kind).index)
+    kinds = sorted(config.kinds, key=list(TroubleKind).index)
     end = config.duration_ms - config.quiet_ms
     drawn = []
     for _ in range(config.troubles if kinds else 0):

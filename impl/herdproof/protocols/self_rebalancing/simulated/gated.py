@@ -28,7 +28,7 @@ from herdproof.protocols.self_rebalancing.registries import paths
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 from herdproof.protocols.self_rebalancing.reports import What
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import Create, Link, Multi, Operation, Refusal, Why
 
@@ -110,7 +110,7 @@ class GatedConsumer(GatedProcess[ConsumerConnector]):
                 self.fetched = {(o.topic, o.partition): o.offset for o in starts}
             case events.StopFetchers():
                 self.fetched = {}
-            case Step(action="start_fetchers"):
+            case ConnectorStep(action="start_fetchers"):
                 self.losses = 0
             case events.Report(What.COMMIT_REFUSED):
                 self.is_unlike = True
@@ -226,7 +226,7 @@ class GatedRebalancing:
         self.consumers[m].is_dead = True
 
     def expire_dead(self, m: int) -> None:
-        """Nor is its session."""
+        """End the session of a consumer that is dead."""
         self.zookeeper.expire(self.consumers.pop(m).session)
 
     def appear(self, p: int) -> None:

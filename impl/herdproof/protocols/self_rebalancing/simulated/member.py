@@ -43,7 +43,7 @@ from herdproof.protocols.self_rebalancing.core.events import (
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.kafka import Kafka
 from herdproof.simulator.process import Process, World
@@ -191,11 +191,11 @@ class SimulatedMember(Process):
                 if self.settings.listens:
                     slow = self.chance.random() < 0.1
                     self._later(3_000.0 if slow else 60.0, self.give, RevocationHandled())
-            case Step(action="commit", partitions=(Offset(topic, partition, offset), *_)):
+            case ConnectorStep(action="commit", partitions=(Offset(topic, partition, offset), *_)):
                 self.here.eyes.stores(self.name, (topic, partition), offset)
             case EndSession():
                 self._end()
-            case Committed() | Assigned() | Report() | Step():
+            case Committed() | Assigned() | Report() | ConnectorStep():
                 pass
             case _:
                 assert_never(effect)

@@ -19,8 +19,8 @@ from herdproof.protocols.self_rebalancing.registries.registrations import Consum
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 from herdproof.protocols.self_rebalancing.simulated.chance import (
     SUBSCRIPTIONS,
-    Kind,
     Trouble,
+    TroubleKind,
     WorldConfig,
     draw_connector_settings,
     draw_members,
@@ -28,7 +28,7 @@ from herdproof.protocols.self_rebalancing.simulated.chance import (
 )
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
-from herdproof.protocols.self_rebalancing.steps import Step
+from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.simulator.clock import Clock, Timeline
 from herdproof.simulator.kafka import IDS, TOPICS, Kafka
 from herdproof.simulator.log import Line, digest
@@ -84,7 +84,7 @@ class RebalancingRun:
     @property
     def digest(self) -> str:
         """A number of all that happened: two runs with the same one were the same."""
-        return digest(self.log, Step)
+        return digest(self.log, ConnectorStep)
 
     def live(self) -> None:
         """Live through the whole of it."""
@@ -266,6 +266,6 @@ class RebalancingRun:
             self.timeline.after(for_ms, self.come_back, member)
 
 
-STRIKES: Mapping[Kind, Callable[[RebalancingRun, SimulatedMember, int], None]] = {
-    kind: getattr(RebalancingRun, kind.name.lower()) for kind in Kind
+STRIKES: Mapping[TroubleKind, Callable[[RebalancingRun, SimulatedMember, int], None]] = {
+    kind: getattr(RebalancingRun, kind.name.lower()) for kind in TroubleKind
 }

@@ -89,7 +89,7 @@ RESUMING = specification(
 
 @cache
 def resuming_without_lease() -> Specification:
-    """The same without the assumption `lease`, and what it promises then."""
+    """The variant without the assumption `lease`, and what it promises then."""
     promised = (p for p in PROMISES if p not in OF_THE_LEASE)
     made = specification(ResumingMembers, *promised, *POSSIBLE, *LEMMAS)
     return made.replace("ResumingWithoutLease", lease_is_over=gone_at_once)

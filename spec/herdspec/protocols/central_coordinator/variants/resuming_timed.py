@@ -46,7 +46,7 @@ class TimedResuming(ResumingMembers, TimedReturning):
 
 
 class ResumingUnderAnyClocks(TimedResuming):
-    """The same, whatever the lengths: for proofs."""
+    """The variant with clocks, whatever the lengths: for proofs."""
 
     clocks: AnyClocks
 
@@ -80,4 +80,4 @@ def discharge(concrete: Specification, abstract: Specification) -> Refinement:
 
 RESUMING_DISCHARGE = discharge(TIMED, RESUMING)
 DISCHARGE_ALONE = discharge(TIMED.drop("TimedMember", AGAIN), ALONE)
-"""The same of a member by itself, which is explored: two with clocks have too many states."""
+"""The discharge for a member by itself, which is explored: two with clocks have too many states."""

@@ -79,7 +79,7 @@ RETURNING = specification(
 
 @cache
 def returning_without_lease() -> Specification:
-    """The same without the assumption `lease`, and what it promises then."""
+    """The variant without the assumption `lease`, and what it promises then."""
     promised = (p for p in PROMISES if p not in OF_THE_LEASE)
     made = specification(ReturningMembers, *promised, *POSSIBLE, *LEMMAS)
     return made.replace("ReturningWithoutLease", lease_is_over=gone_at_once)

@@ -42,7 +42,7 @@ class TimedReturning(ReturningMembers, TimedCoordinator):
 
 
 class ReturningUnderAnyClocks(TimedReturning):
-    """The same, whatever the lengths: for proofs."""
+    """The variant with clocks, whatever the lengths: for proofs."""
 
     clocks: AnyClocks
 

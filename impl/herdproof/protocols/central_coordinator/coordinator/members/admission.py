@@ -31,7 +31,7 @@ from herdproof.consuming.subscription import (
 )
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome
+from herdproof.protocols.central_coordinator.coordinator.store import StoreResult
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -44,7 +44,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 from herdproof.zookeeper.operations import Answer, Children, Names, Refusal, Why
 
 FORMER_HEEDED = 64
-"""So many former registrations of one process are heeded, the last ones."""
+"""The most former registrations of one process that are heeded, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +279,13 @@ class Admission(CorePart):
         stored = partial(self._subscription_stored, group, applicant)
         self._store.write(group.name, {path: member.topic_count.encode()}, stored)
 
-    def _subscription_stored(self, group: Group, applicant: Applicant, outcome: Outcome) -> None:
+    def _subscription_stored(
+        self, group: Group, applicant: Applicant, outcome: StoreResult
+    ) -> None:
         number = applicant.member.channel
         if self.applicants.get(number) is not applicant:
             return  # it is gone, and its subscription was, or will be, removed
-        if outcome is not Outcome.DONE:
+        if outcome is not StoreResult.DONE:
             why = f"its subscription cannot be stored: {outcome.value}"
             self._refuse(number, applicant.frame, Rejected(ErrorCode.NOT_COORDINATOR, why))
             self.closed(number)

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.coordinator.outbox import Then, ignore
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome
+from herdproof.protocols.central_coordinator.coordinator.store import StoreResult
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.election.elector import fenced
 from herdproof.zookeeper.names import lineage
@@ -158,8 +158,8 @@ class Expiry(CorePart):
         own = [path for path in standing if any(top in lineage(path) for top in tops)]
         return sorted(own, key=lambda path: (path != ids, -path.count("/"), path))
 
-    def _deleted(self, group: Group, outcome: Outcome) -> None:
-        if outcome is Outcome.DONE:
+    def _deleted(self, group: Group, outcome: StoreResult) -> None:
+        if outcome is StoreResult.DONE:
             self._outbox.report(What.GROUP_EXPIRED, group.name, generation=group.generation)
             above = Delete(self._paths.ids(group.name).rpartition("/")[0])
             self._outbox.ask(fenced(self._paths.election, self._context.epoch, (above,)), ignore)

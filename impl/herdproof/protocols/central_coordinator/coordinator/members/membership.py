@@ -29,7 +29,7 @@ from herdproof.protocols.central_coordinator.coordinator.members.recovery import
 from herdproof.protocols.central_coordinator.coordinator.pings import PingScheduler
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance import Rebalancer
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome
+from herdproof.protocols.central_coordinator.coordinator.store import StoreResult
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import OVER
 from herdproof.shells.expiry import Key
@@ -140,7 +140,7 @@ class Membership(CorePart):
                 changes[self._paths.subscriptions(group.name)] = b""
             self._store.write(group.name, changes, partial(self._removed, group))
 
-    def _removed(self, group: Group, outcome: Outcome) -> None:
+    def _removed(self, group: Group, outcome: StoreResult) -> None:
         del outcome  # one that stays is a consumer that the next coordinator waits for in vain
         self._retire(group)
 

@@ -17,7 +17,7 @@ FAILURE, NOBODY = "failure", "nobody"
 """Causes, called as the audit calls them."""
 
 NAMED = 5
-"""So many partitions are named when they are read again."""
+"""The most partitions that are named when they are read again."""
 
 
 class Availability(CorePart):

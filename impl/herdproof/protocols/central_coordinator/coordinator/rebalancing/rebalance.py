@@ -51,7 +51,7 @@ from herdproof.protocols.central_coordinator.coordinator.rebalancing.availabilit
 )
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import why_necessary
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.planner import GroupPlans
-from herdproof.protocols.central_coordinator.coordinator.store import CommitPoint, Outcome
+from herdproof.protocols.central_coordinator.coordinator.store import CommitPoint, StoreResult
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Start, Stop
@@ -311,8 +311,8 @@ class Rebalancer(CorePart):
         owners = {name: Owner(group.members[name].consumer_id, name) for name in group.members}
         return {place: owners[name] for place, name in group.plan.items() if name in owners}
 
-    def _owners_written(self, group: Group, owners: Owners, outcome: Outcome) -> None:
-        if outcome is not Outcome.DONE:
+    def _owners_written(self, group: Group, owners: Owners, outcome: StoreResult) -> None:
+        if outcome is not StoreResult.DONE:
             group.loaded = False  # which generation stands has to be read
             self.fail(group, f"the owners' write is {outcome.value}")
             return

@@ -31,9 +31,9 @@ class RebalanceProtocol(Enum):
     """The protocol of a rebalance: what members do with their partitions before they join again."""
 
     EAGER = "eager"
-    """They give all up."""
+    """Members give all up before a rebalance."""
     COOPERATIVE = "cooperative"
-    """They keep them, and give up what they are not assigned any more; then they join again."""
+    """Members keep what they have, give up what they are not assigned any more, and join again."""
 
 
 class AssignorFailed(CallerError):

@@ -65,7 +65,7 @@ class Timer:
 
     @classmethod
     def of(cls, timeout_ms: int, now_ms: int) -> Timer:
-        """So long from now on."""
+        """A timer that ends at this time from now on."""
         return cls(now_ms + timeout_ms)
 
     def remaining_time_at_least_zero(self, now_ms: int) -> int:

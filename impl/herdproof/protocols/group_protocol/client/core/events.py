@@ -55,7 +55,7 @@ class Node:
 
     @property
     def as_coordinator(self) -> Node:
-        """The same one, over a connection of its own: a parked JoinGroup holds nothing else up."""
+        """This node over a connection of its own: a parked JoinGroup holds nothing else up."""
         return Node(COORDINATOR_IDS_FROM - self.node_id, self.host, self.port)
 
 

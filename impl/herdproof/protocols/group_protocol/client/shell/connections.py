@@ -48,7 +48,7 @@ VERSIONS_HEAD = RequestHead(ApiKey.ApiVersions, 0, 0)
 
 
 @dataclass(frozen=True)
-class Told:
+class ConnectionCallbacks:
     """Whom a connection tells, in its own thread: of an answer by its number, and of its end."""
 
     answered: Callable[[int, ClientResponse], None]
@@ -60,7 +60,9 @@ class Told:
 class BrokerConnection:
     """A connection to one node; it is opened at once, and ended by `close`."""
 
-    def __init__(self, node: Node, client_id: str, security: Security, told: Told) -> None:
+    def __init__(
+        self, node: Node, client_id: str, security: Security, told: ConnectionCallbacks
+    ) -> None:
         self._node = node
         self._client_id = client_id
         self._security = security
@@ -229,7 +231,9 @@ class BrokerConnections:
     def send(self, number: int, node: Node, request: ClientRequest) -> None:
         """Send a request to a node."""
         if node not in self._open:
-            told = Told(self._answered, partial(self._ended, node), partial(self._refused, node))
+            told = ConnectionCallbacks(
+                self._answered, partial(self._ended, node), partial(self._refused, node)
+            )
             self._open[node] = BrokerConnection(node, self._client_id, self._security, told)
         self._open[node].send(number, request)
 
@@ -250,7 +254,7 @@ class BrokerConnections:
 
 
 def _exactly(made: socket.socket, size: int) -> bytes:
-    """So many bytes; raises `EOFError` where the connection ends before."""
+    """Read this many bytes; raises `EOFError` where the connection ends before."""
     parts = bytearray()
     while len(parts) < size:
         part = made.recv(min(size - len(parts), 1 << 16))
