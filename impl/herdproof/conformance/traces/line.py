@@ -113,6 +113,32 @@ class Line(Struct, kw_only=True, gc=False):
         """Its place among the steps of all nodes that have one: a transaction, a log's offset."""
         return 0
 
+    @property
+    def previous(self) -> int:
+        """The number of the line that it repeats; 0: of none."""
+        return 0
+
+    @property
+    def before(self) -> Former | None:
+        """The line that it repeats: its process's last one before it about its group, or all."""
+        return None
+
+
+class Former(Struct, kw_only=True, gc=False, omit_defaults=True):
+    """A line as the next one of its process repeats it: without what both have in common."""
+
+    action: str
+    ago_ns: Int = 0
+    """So much earlier by the same clock."""
+    previous: Int = 0
+    group: str = ""
+    since_ns: Int = 0
+    arguments: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    sent: tuple[str, ...] = ()
+    received: tuple[str, ...] = ()
+    zxid: Int = 0
+
 
 class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
     """A line of version 2; what is empty or 0 is not written."""
@@ -127,6 +153,8 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
     sent: tuple[str, ...] = ()
     received: tuple[str, ...] = ()
     zxid: Int = 0
+    previous: Int = 0
+    before: Former | None = None
 
     @property
     def earliest_ns(self) -> int:

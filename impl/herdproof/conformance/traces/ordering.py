@@ -66,6 +66,10 @@ class Numbered(Protocol):
         """Where the line stands."""
 
     @property
+    def previous(self) -> int:
+        """The number of the line that it repeats; 0: of none."""
+
+    @property
     def shared(self) -> bool:
         """Tells whether its process's numbers run through the lines of several groups."""
 
@@ -135,7 +139,10 @@ def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
 
 def missing_between(before: Numbered | None, line: Numbered) -> str:
     """Which lines of a process are missing between two of it (None: its beginning), if any are."""
-    expected = 1 if before is None else before.sequence + 1
+    last = 0 if before is None else before.sequence
+    if line.previous and line.previous == last:
+        return ""
+    expected = last + 1
     if line.sequence != expected:
         return f"of {line.node}, lines {expected} to {line.sequence - 1}"
     if before is not None and not line.follows(before):

@@ -31,6 +31,7 @@ from herdproof.conformance.traces.groups import (
 from herdproof.conformance.traces.line import TraceError, TraceLine, read_files
 from herdproof.conformance.traces.mapping import Raw, TraceMap
 from herdproof.conformance.traces.ordering import numbered, ordered
+from herdproof.conformance.traces.repeated import with_repeated
 from herdproof.conformance.traces.standing import NoElement
 from herdproof.conformance.traces.values import Values
 from herdspec.check.conformance.conform import Outcome, Progress, Verdict
@@ -95,7 +96,8 @@ def conform_lines(
             )
     every, missing = lines, list[Missing]()
     if whole:
-        every = numbered(ordered(lines, table.links(lines)), table.start)
+        told = with_repeated(lines)
+        every = numbered(ordered(told, table.links(told)), table.start)
         missing = [*gaps(every), *_unsent(every), *_untraced(every, table)]
     missing += _unmodelled(every, table)
 

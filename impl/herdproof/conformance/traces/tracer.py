@@ -25,6 +25,7 @@ import msgspec
 
 from herdproof.conformance.traces.file import TraceFile
 from herdproof.conformance.traces.line import SCHEMA, START, TraceError, TraceLine
+from herdproof.conformance.traces.repeated import Repeats
 
 Clock = Callable[[], int]
 """Nanoseconds since 1970, as all nodes of a run count them."""
@@ -48,13 +49,15 @@ class Tracer:
     and `group` are written in every line, unless `step` says another group. `observe` returns
     what is seen of the spec's fields now; it is asked at each step that does not say what is seen.
 
-    A process's first line is written at once: who traces nothing else is known to be there.
+    A process's first line is written at once: who traces nothing else is known to be there. If it
+    `repeats`, each line tells again the one before it: of the same group, or of none. Traces are
+    longer by three quarters then, and a single line that is lost is known all the same.
     """
 
     def __init__(
         self, protocol: str, node: str, to: TextIO | Path | str, *, run: str = "", role: str = "",
         group: str = "", observe: Callable[[], Mapping[str, Any]] | None = None,
-        clock: Clock = time.time_ns,
+        clock: Clock = time.time_ns, repeats: bool = False,
     ) -> None:  # fmt: skip
         self._protocol, self._node, self._run = protocol, node, run
         self._role, self._group = role, group
@@ -62,6 +65,7 @@ class Tracer:
         self._clock = clock
         self._lock = threading.Lock()
         self._sequence = 0
+        self._repeats = Repeats() if repeats else None
         self._own = open_trace(Path(to)) if isinstance(to, str | Path) else None
         self._stream: TextIO = self._own or to  # type: ignore[assignment]
         self._write(START, {}, None, group, {})
@@ -100,7 +104,7 @@ class Tracer:
                     time_ns=self._clock(), action=action, arguments=plain(arguments),
                     seen=plain(seen), **more,
                 )  # fmt: skip
-                text = line.written()
+                text = (line if self._repeats is None else self._repeats.added(line)).written()
             except (TypeError, ValueError, msgspec.MsgspecError) as problem:
                 raise TraceError(
                     f"the step {action} of {self._node} cannot be written ({problem}): give plain"

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from herdproof.conformance.traces.clocks import Setting
 from herdproof.conformance.traces.ordering import Ordered
+from herdproof.conformance.traces.repeated import with_repeated
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.protocols import auditors
 from herdproof.pipeline.judging.apart import doubted, of_all, of_any
@@ -45,7 +46,7 @@ def judge(
     come cannot.
     """
     auditor = auditors()[protocol]
-    found = auditor.ordered(lines)
+    found = auditor.ordered(with_repeated(lines))
     own: Lined = found.lines, gaps_of(found, alone=alone, missing=missing)
     allowed = auditor.settings(found)
 

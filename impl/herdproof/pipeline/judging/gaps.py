@@ -53,18 +53,54 @@ class Filled:
 
 
 def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumbers]) -> list[Gap]:
-    """Where lines are missing, as their own numbers tell, and others."""
+    """
+    Where lines are missing, as their own numbers tell, and others.
+
+    A line that is not there, and that the next one of its process repeats, should be among them
+    (`with_repeated`): then it is no gap, nor are numbers that are other groups'.
+    """
     gaps = []
     for index, why in found.gaps.items():
         line = found.lines[index]
-        if is_gap(line, alone=alone):
+        if is_gap(line, alone=alone) or (line.previous and line.group):
             before = _before(found.lines, index)
             last = 0 if before is None else found.lines[before].sequence
             begin = 0 if before is None else before + 1
             many = lines_between(last, line.sequence)
             exact = 0 < last < line.sequence  # else a former process may have gone on
             gaps.append(Gap(begin, index, why, line.role, line.node, many, exact))
-    return [*gaps, *placed(found.lines, missing)]
+    known = Repeated(found.lines)
+    return [*gaps, *placed(found.lines, (each for each in missing if not known.tells(each)))]
+
+
+class Repeated:
+    """The knowledge of lines that repeat those before them, about what is missing there."""
+
+    def __init__(self, lines: Sequence[Any]) -> None:
+        self._of: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        for line in lines:
+            if line.before is not None:
+                self._of[line.role, line.node].append(line)
+
+    def tells(self, missed: MissingNumbers) -> bool:
+        """
+        True if it is known without these numbers which lines of the group are missing there.
+
+        The next line about the group repeats its last one: from before them, or of them.
+        """
+        after = (
+            line for line in self._of.get((missed.role, missed.node), ())
+            if line.time_ns >= missed.until_ns and line.sequence > missed.last
+        )  # fmt: skip
+        line = next(after, None)
+        if line is None:
+            return False
+        time_ns = line.time_ns - line.before.ago_ns
+        if line.previous < missed.first:
+            return time_ns <= missed.since_ns and bool(line.group)
+        if line.previous > missed.last or time_ns < missed.since_ns:
+            return False
+        return line.previous == missed.first or bool(line.group and line.before.group)
 
 
 def placed(lines: Sequence[Any], missing: Iterable[MissingNumbers]) -> list[Gap]:

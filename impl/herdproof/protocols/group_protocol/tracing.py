@@ -42,7 +42,9 @@ class GroupTracer:
     def __init__(
         self, node: str, run: str, stream: TextIO, clock: Clock = time.time_ns, role: str = ""
     ) -> None:
-        self._tracer = Tracer(GROUP_PROTOCOL, node, stream, run=run, clock=clock, role=role)
+        self._tracer = Tracer(
+            GROUP_PROTOCOL, node, stream, run=run, clock=clock, role=role, repeats=True
+        )
 
     def __call__(self, _core: object, effects: Sequence[object]) -> None:
         """The core has taken an event, which has led to these effects."""

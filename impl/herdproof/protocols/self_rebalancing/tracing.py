@@ -32,7 +32,9 @@ class ConnectorTracer:
         self, consumer: str, group: str, run: str, stream: TextIO, now_ms: Callable[[], int],
         clock: Clock = time.time_ns,
     ) -> None:  # fmt: skip
-        self._tracer = Tracer(SELF_REBALANCING, consumer, stream, run=run, group=group, clock=clock)
+        self._tracer = Tracer(
+            SELF_REBALANCING, consumer, stream, run=run, group=group, clock=clock, repeats=True
+        )
         self._now_ms = now_ms
         self._clock = clock
 

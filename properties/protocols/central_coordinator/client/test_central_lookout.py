@@ -291,6 +291,21 @@ def test_who_winds_up_registers_where_the_next_one_leads_once_it_has() -> None:
     assert script.now_ms < SESSION_MS
 
 
+def test_who_was_asleep_when_somebody_leads_goes_there_once_it_consults_again() -> None:
+    """Its lease is over when it hears that: it has let go, and waits before it consults."""
+    script = silent()
+    channel, asked = asks(script)
+    script(Connected(channel))
+
+    answer = ConsultResponse(ErrorCode.NONE, asked.port, BROKERS)
+    script(Received(channel, Frame(answer, 1, 2)), after_ms=2 * SESSION_MS)
+
+    assert phase(script) is ConsumerPhase.BACKING_OFF
+    while phase(script) is ConsumerPhase.BACKING_OFF:
+        script.wake()
+    assert phase(script) is ConsumerPhase.CONSULTING
+
+
 def test_who_does_not_resume_stops_for_the_next_coordinator_before_its_lease_is_over() -> None:
     """It registers anew, and says of its former registration that it has stopped."""
     script = silent(resumes=False)

@@ -25,6 +25,7 @@ from herdproof.protocols.group_protocol.testing.broker import LocalBroker
 from herdproof.protocols.group_protocol.traces.trace_map import map_of
 from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdspec.check.conformance.conform import Outcome, Verdict
+from properties.unrepeated import unrepeated
 
 BLOCK = 4
 CALM = 6
@@ -225,8 +226,8 @@ def with_lines_deleted(draw: st.DrawFn) -> list[TraceLine]:
 
 @cache
 def traced(seed: int) -> tuple[TraceLine, ...]:
-    """A run's trace."""
-    return tuple(traced_groups(seed, clients=True))
+    """A run's trace, of which no line tells another one again."""
+    return tuple(unrepeated(traced_groups(seed, clients=True)))
 
 
 @settings(max_examples=15, deadline=None)

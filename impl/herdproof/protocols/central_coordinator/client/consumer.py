@@ -451,6 +451,8 @@ class ConsumerCore:
         coordinator = self.server_cluster.coordinator()
         assert coordinator is not None, "it has listed itself"
         why = f"the coordinator is silent, and {coordinator} has taken its place"
+        if self.phase is ConsumerPhase.BACKING_OFF:  # it was asleep: its lease is over, too
+            return effects
         if self.connector is None:
             return [*effects, *self._hang_up(why), *self._connect_to(coordinator, now_ms)]
         return effects + self.on_lost_connection(
