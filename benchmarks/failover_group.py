@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,9 +28,11 @@ from herdproof.kafka.topics import Topics
 from herdproof.minder import Minder
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.election.elector import read_leader
+from herdproof.record import Record
 from herdproof.zookeeper.client import Client
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Data, Get
+from herdproof.zookeeper.proxy import FaultProxy
 
 TOPIC, PARTITIONS = "orders", 6
 CONSUMERS = ("c1", "c2", "c3")
@@ -150,7 +152,11 @@ class CoordinatedGroup(Group):
             while not self.is_over():
                 record = consumer.poll(0.1)
                 if record is not None:
-                    self.delivered(record.partition)
+                    self.take(record)
+
+    def take(self, record: Record) -> None:
+        """A record was handed out."""
+        self.delivered(record.partition)
 
 
 def longest(times: list[float], since: float, until: float) -> float:
@@ -184,6 +190,8 @@ class Cluster:
     group: Group
     zookeeper: EmbeddedZooKeeper
     client: Client
+    roads: dict[str, FaultProxy] = field(default_factory=dict)
+    """Of each coordinator its way to ZooKeeper, where that can be broken."""
 
     def leader(self) -> str:
         """The broker id of who leads; "" if nobody does."""
@@ -252,24 +260,36 @@ def _elected_after(cluster: Cluster, end: Callable[[Coordinator], None]) -> floa
 
 
 @contextmanager
-def cluster(session_ms: int | None) -> Iterator[Cluster]:
-    """ZooKeeper, Kafka, two coordinators, and a group of three."""
+def cluster(
+    session_ms: int | None, kind: type[CoordinatedGroup] = CoordinatedGroup, *, roads: bool = False
+) -> Iterator[Cluster]:
+    """ZooKeeper, Kafka, two coordinators, on `roads` of their own if asked for, and a group."""
     with ExitStack() as stack:
         zookeeper = stack.enter_context(EmbeddedZooKeeper(tick_time_ms=500))
         kafka = stack.enter_context(EmbeddedKafka(zookeeper.hosts))
         Topics(kafka.bootstrap).create(TOPIC, PARTITIONS, 1)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="herdproof-failover-")))
         stack.callback((minder := Minder()).close)
-        coordinators = {
-            str(n): Coordinator(minder, folder, kafka.zookeeper, n, session_ms) for n in (1, 2)
+        hosts, slash, chroot = kafka.zookeeper.partition("/")
+        host, port = hosts.split(":")
+        ways = {
+            name: stack.enter_context(FaultProxy(host, int(port)))
+            for name in (("1", "2") if roads else ())
         }
+        coordinators = {
+            name: Coordinator(
+                minder, folder, f"{ways[name].hosts if roads else hosts}{slash}{chroot}",
+                int(name), session_ms,
+            )
+            for name in ("1", "2")
+        }  # fmt: skip
         client = stack.enter_context(
             Client(kafka.zookeeper, session_timeout_s=10.0, on_link=_ignore, on_watch=_ignore)
         )
         addresses = [coordinator.address() for coordinator in coordinators.values()]
-        group = CoordinatedGroup(kafka.bootstrap, addresses, session_ms)
+        group = kind(kafka.bootstrap, addresses, session_ms)
         stack.enter_context(group.running())
-        yield Cluster(coordinators, group, zookeeper, client)
+        yield Cluster(coordinators, group, zookeeper, client, ways)
 
 
 def _ignore(*_: object) -> None:

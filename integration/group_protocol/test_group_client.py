@@ -21,6 +21,7 @@ import trustme
 from herdproof import Consumer
 from herdproof.consumer import CommitFailed, Misused, RebalanceListener
 from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.kafka.kraft import EmbeddedKRaft
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.protocols.group_protocol.client.assignors.assignor import PlainAssignor
 from herdproof.protocols.group_protocol.client.core.events import Fenced, NoOffsetForPartition
@@ -35,6 +36,9 @@ pytestmark = pytest.mark.real
 
 PARTITIONS = 4
 LEADERS = [OURS, *(pytest.param(kind, marks=pytest.mark.long) for kind in PYTHON)]
+
+KAFKAS = ["kafka", "kraft"]
+"""Fixtures of real Kafkas, 3.9.1 and 4.3.1: their coordinators are in Scala, and in Java."""
 
 
 @dataclass
@@ -322,10 +326,12 @@ def test_a_static_member_comes_back_to_what_it_had(ground: OwnGround) -> None:
     comes_back(ground)
 
 
+@pytest.mark.parametrize("version", KAFKAS)
 def test_a_static_member_comes_back_to_what_it_had_at_a_real_kafka(
-    kafka: EmbeddedKafka,
+    version: str, request: pytest.FixtureRequest
 ) -> None:
-    """Of Kafka 3.9.1, which says who leads, and that it is to leave the assignment as it is."""
+    """Kafka says who leads, and that it is to leave the assignment as it is."""
+    kafka: EmbeddedKafka = request.getfixturevalue(version)
     topic = f"orders-{uuid.uuid4()}"
     kafka.create_topic(topic, PARTITIONS)
     with ExitStack() as stack:
@@ -334,16 +340,22 @@ def test_a_static_member_comes_back_to_what_it_had_at_a_real_kafka(
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("leader", LEADERS)
+@pytest.mark.parametrize("version", ["kafka", pytest.param("kraft", marks=pytest.mark.long)])
 def test_ours_and_others_are_one_group_on_a_real_kafka(
-    zookeeper: EmbeddedZooKeeper, leader: str
+    zookeeper: EmbeddedZooKeeper, version: str, leader: str
 ) -> None:
     """
-    Two of ours with confluent-kafka and kafka-python share partitions at Kafka 3.9.1.
+    Two of ours with confluent-kafka and kafka-python share partitions at Kafka 3.9.1, and 4.3.1.
 
-    Whoever is there first leads; it is killed, and comes back as another one.
+    Whoever is there first leads; it is killed, and comes back as another one. In Kafka 4 another
+    coordinator answers, to which a SyncGroup is no sign of life.
     """
     settings = {"group.min.session.timeout.ms": "500"}
-    with EmbeddedKafka(f"{zookeeper.hosts}/ours-{uuid.uuid4()}", settings=settings) as kafka:
+    with (
+        EmbeddedKRaft(settings=settings)
+        if version == "kraft"
+        else EmbeddedKafka(f"{zookeeper.hosts}/ours-{uuid.uuid4()}", settings=settings)
+    ) as kafka:
         topic = "orders"
         kafka.create_topic(topic, 8)
         with BrokerGroup(kafka.bootstrap, f"led-by-{leader}", topic, 8) as group:

@@ -6,6 +6,7 @@ Clients are the spec's own; what the core makes of what they send is compared af
 """
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -25,11 +26,15 @@ from herdproof.protocols.group_protocol.client.core.consumer import GroupConsume
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.entry import adapter
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators
+from herdproof.protocols.group_protocol.held.clients import HeldClients
+from herdproof.protocols.group_protocol.held.constraints import CONSTRAINTS, constrained
+from herdproof.protocols.group_protocol.held.drafted_client import printed_client
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
-from herdproof.protocols.group_protocol.held.variants import CORES, cores
+from herdproof.protocols.group_protocol.held.variants import CORES, CommitsAtGates, cores
+from herdspec.check.exploration.exploration import Story
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.liveness.liveness import liveness
-from herdspec.check.running.run import machine
+from herdspec.check.running.run import Machine, Step, machine
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
 from herdspec.protocols.group_protocol.properties import HELD
 
@@ -38,11 +43,12 @@ VARIANTS = [*PROTOCOL.flaws(), "drafted"]
 
 
 def covered(
-    members: int, faults: int, *, brokers: int = 1, part: float = 1.0
+    members: int, faults: int, *, brokers: int = 1, part: float = 1.0,
+    code: type[HeldCoordinators] = HeldCoordinators,
 ) -> Coverage:  # fmt: skip
     """The edges at so many members and brokers, one partition; told."""
     found = cover(
-        HELD, HeldCoordinators, faults=faults, bound=BOUND, part=part,
+        HELD, code, faults=faults, bound=BOUND, part=part,
         Broker=brokers, Member=members, Partition=1,
     )  # fmt: skip
     print("\n".join(found.lines))
@@ -142,40 +148,41 @@ def test_it_does_so_for_long() -> None:
 # ── Variants ────────────────────────────────────────────────────────────────────────────────
 
 WITHOUT_A_CORE = [
-    "join_future_never_reset", "leave_while_processing", "joins_with_partitions",
     "evicted_goes_on", "unfenced", "late_join", "former_life_commits",
     "leader_comes_back_as_follower", "subscription_changed_unnoticed", "revoked_commits",
     "rejoin_unnoticed", "drafted",
 ]  # fmt: skip
-"""
-Mistakes of the store, the world, and static and cooperative members; of clients that are seen to be
-UNJOINED where the variant's are not, or whose stories cores cannot follow.
-"""
-RIGHT_TOO = ("errors_complete_nothing", "complete")
+"""Mistakes of the store, the world and time, and of static and cooperative members."""
+RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset", "complete")
 """What is broken there is that nothing follows, or too late to be seen: right cores come so far."""
 AWAY: dict[tuple[str, str], Outcome] = {
     ("generation_unstored", "complete"): Outcome.DIFFERS,
-    ("commit_by_generation", "exclusive_fenced"): Outcome.ELSEWHERE,
-    ("commit_by_generation", "committed_offsets_never_go_back"): Outcome.STUCK,
     ("expels_who_waits", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
 }
 """
 Stories that cores do not follow to their end, by variant and promise.
 
 What was stored before a generation that was not is loaded by the core with its own members, in the
-variant with the later ones; offsets are sent, and an empty generation begun, at once; an answer to
-OffsetFetch waits until it is heard that the offsets are stored.
+variant with the later ones; an empty generation is begun at once.
 """
+
+
+@cache
+def stories_of(name: str) -> tuple[Machine, dict[str, Story]]:
+    """A variant, with its step constraints, at its size, and by what it breaks its story."""
+    flaw = PROTOCOL.flaws()[name]
+    spec, faults = constrained(name, flaw.spec, flaw.faults)
+    sizes = dict(flaw.sizes or {})
+    stories = dict(Explorer(spec, sizes, faults, flaw.bound).run().violations)
+    if "settles" in flaw.failures:
+        stories |= liveness(spec, sizes, faults=faults, bound=flaw.bound).violations
+    return machine(spec, **sizes), stories
 
 
 def replayed(name: str, code: type[HeldCoordinators]) -> dict[str, Outcome]:
     """By what a variant breaks, what comes of its story on a core."""
-    flaw = PROTOCOL.flaws()[name]
-    sizes = dict(flaw.sizes or {})
-    stories = dict(Explorer(flaw.spec, sizes, flaw.faults, flaw.bound).run().violations)
-    if "settles" in flaw.failures:
-        stories |= liveness(flaw.spec, sizes, faults=flaw.faults, bound=flaw.bound).violations
-    at, came = machine(flaw.spec, **sizes), {}
+    at, stories = stories_of(name)
+    came = {}
     for broken, story in stories.items():
         found = on_the_code(at, code, story.steps, story.initial)
         print(f"{name}, {broken}: {found.line}")
@@ -193,8 +200,9 @@ def test_which_variants_have_no_core() -> None:
 def test_cores_follow_the_stories_of_their_variant(name: str) -> None:
     """The mistake in the spec is the one in the core: both come to where a promise is broken."""
     flaw = PROTOCOL.flaws()[name]
-    code = cores(flaw.switches, flaw.spec)
-    check_adapter(flaw.spec, code)
+    spec, _ = constrained(name, flaw.spec, flaw.faults)
+    code = cores(flaw.switches, spec)
+    check_adapter(spec, code)
 
     came = replayed(name, code)
 
@@ -202,10 +210,69 @@ def test_cores_follow_the_stories_of_their_variant(name: str) -> None:
     assert came == wanted | {broken: of for (flawed, broken), of in AWAY.items() if flawed == name}
 
 
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_stories_under_step_constraints_are_the_variants_own(name: str) -> None:
+    """It takes the same steps to the same broken property, or to where nothing fair is left."""
+    flaw = PROTOCOL.flaws()[name]
+    at = machine(flaw.spec, **dict(flaw.sizes or {}))
+    properties = {each.name: each for each in flaw.spec.properties}
+
+    for broken, story in stories_of(name)[1].items():
+        state = replayed_in(at, name, story)[-1].state
+        if broken == "settles":
+            assert not [step for step in at.steps(state) if step.action.fair]
+        else:
+            assert not at.holds(properties[broken], state)
+
+
+def replayed_in(at: Machine, name: str, story: Story) -> list[Step]:
+    """The steps of a variant's story in another spec, which allows each of them."""
+    begun = stories_of(name)[0].flat(story.initial)
+    state = next(start for start in at.starts() if at.flat(start) == begun)
+    steps = []
+    for step in story.steps:
+        (taken,) = [
+            each
+            for each in at.steps(state, by=step.action.name)
+            if each.arguments == step.arguments
+        ]
+        steps.append(taken)
+        state = taken.state
+    return steps
+
+
+def test_who_keeps_its_join_future_sends_no_other_join() -> None:
+    """Where its story ends the right client goes on: it joins again, as its spec does."""
+    name = "join_future_never_reset"
+    story = stories_of(name)[1]["settles"]
+    at = machine(HELD, **dict(PROTOCOL.flaws()[name].sizes or {}))
+    steps = replayed_in(at, name, story)
+    (again,) = at.steps(steps[-1].state, by="initiate_join_group")
+    start = next(each for each in at.starts() if at.flat(each) == at.flat(story.initial))
+    keeps = type("KeepsJoinFuture", (HeldClients,), {"client": printed_client(name)})
+
+    assert on_the_code(at, HeldClients, [*steps, again], start).outcome is Outcome.FOLLOWED
+    assert on_the_code(at, keeps, steps, start).outcome is Outcome.FOLLOWED
+    assert on_the_code(at, keeps, [*steps, again], start).outcome is Outcome.DIFFERS
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("part", "taken"), [(0.2, 800), pytest.param(1.0, 4_482, marks=pytest.mark.long)]
+)
+def test_the_gates_of_commits_change_nothing_of_the_right_core(part: float, taken: int) -> None:
+    """Sent to the store, and answered, when they may be, commits are as in the spec."""
+    found = covered(1, 1, part=part, code=CommitsAtGates)
+
+    assert found.mismatch is None
+    assert found.covered >= taken
+
+
 @pytest.mark.parametrize("name", [name for name in CORES if name not in RIGHT_TOO])
 def test_the_right_core_does_not_follow_them(name: str) -> None:
     """It refuses, or is seen to be elsewhere."""
-    flawed = cores(frozenset({name}), PROTOCOL.flaws()[name].spec)
+    flaw = PROTOCOL.flaws()[name]
+    flawed = cores(frozenset({name}), constrained(name, flaw.spec, flaw.faults)[0])
     right = {"core": GroupCoordinator, "client": GroupConsumer}
 
     came = replayed(name, type("RightCores", (flawed,), right))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from herdproof.conformance.adapter import Adapter
 from herdproof.conformance.flawed import switched
 from herdproof.pipeline.checks import held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
@@ -9,14 +10,22 @@ from herdspec.check.protocol import later
 from herdspec.protocols.group_protocol.plan import PROTOCOL, told
 
 HERE = "herdproof.protocols.group_protocol"
+DRAFT = "drafted"
 ON_RUNS = (
     "simulated runs keep the contract, settle, and conform",
     "What the coordinator does in the simulated world, disturbed, contract and spec allow.",
 )
 
-adapter = switched(
+_one_mistake = switched(
     PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:CORES")
 )
+
+
+def adapter(variant: str) -> type[Adapter] | None:
+    """The code of a variant with one mistake; none has those of the printed client together."""
+    return None if variant == DRAFT else _one_mistake(variant)
+
+
 clients = later(f"{HERE}.held.clients:HeldClients")
 
 IMPLEMENTATION = Implementation(

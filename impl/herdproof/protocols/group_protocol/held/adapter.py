@@ -83,7 +83,7 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
         **dict.fromkeys(("store_empty_generation", "store_offsets"), "done"),
         **dict.fromkeys(("answer_joins", "answer_syncs", "answer_commits"), "heard"),
     }  # fmt: skip
-    silent = ("complete_join", "flush_offsets")
+    silent: ClassVar[tuple[str, ...]] = ("complete_join", "flush_offsets")
     undue = ("complete_join",)
     follows: ClassVar[Mapping[str, Sequence[str]]] = {
         **dict.fromkeys(COMPLETES, ("complete_join",)),
