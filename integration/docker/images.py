@@ -273,4 +273,5 @@ def package_folder(name: str) -> Path:
 
 if __name__ == "__main__":
     prepared_engine(print)
-    print(zookeeper_image(), broker_image(), alone_image(), kafka_image(), sep="\n")
+    images = (zookeeper_image, broker_image, alone_image, kafka_image, kraft_image)
+    print(*(image() for image in images), sep="\n")
