@@ -331,18 +331,30 @@ def _first_line(error: Exception) -> str:
 
 
 def _kafka_settings(at: str, proxied: str) -> dict[str, str]:
-    """The variables of a single broker that is its own controller, as Kafka's own image has it."""
+    """
+    The variables of a single broker that is its own controller, as Kafka's own image has it.
+
+    Where clients reach it is no address within the container: it has one for itself, too, at which
+    it marks the ends of transactions.
+    """
     return {
         "KAFKA_NODE_ID": "1",
         "KAFKA_PROCESS_ROLES": "broker,controller",
         "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093,FAULTS://:9094",
-        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{at},FAULTS://{proxied}",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FAULTS:PLAINTEXT"
+        "KAFKA_LISTENERS": (
+            "PLAINTEXT://:9092,CONTROLLER://:9093,FAULTS://:9094,BROKERS://localhost:9095"
         ),
-        "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+        "KAFKA_ADVERTISED_LISTENERS": (
+            f"PLAINTEXT://{at},FAULTS://{proxied},BROKERS://localhost:9095"
+        ),
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FAULTS:PLAINTEXT,BROKERS:PLAINTEXT"
+        ),
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKERS",
+        # One that was killed is let in again only when its session is over.
+        "KAFKA_BROKER_SESSION_TIMEOUT_MS": "4000",
+        "KAFKA_BROKER_HEARTBEAT_INTERVAL_MS": "500",
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
         "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
         "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "4",

@@ -26,7 +26,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from herdproof.errors import HerdError
-from herdproof.kafka.jars import kafka_jars
+from herdproof.kafka.jars import KRAFT_VERSION, VERSION, kafka_jars
 from herdproof.zookeeper.jars import zookeeper_jars
 from integration.docker.base import ensure_base, exists, run
 from integration.docker.engine import DockerUnavailableError, Engine, docker, ensure_engine
@@ -89,6 +89,7 @@ def prepared_engine(announce: Callable[[str], None]) -> Engine:
         broker_image(announce)
         alone_image(announce)
         kafka_image(announce)
+        kraft_image(announce)
     except BaseException:
         engine.stop()
         raise
@@ -106,10 +107,10 @@ def zookeeper_image(announce: Callable[[str], None] = print) -> str:
         return built("herdproof-zookeeper", context, announce)
 
 
-def kafka_image(announce: Callable[[str], None] = print) -> str:
+def kafka_image(announce: Callable[[str], None] = print, version: str = VERSION) -> str:
     """The tag of the image of one Kafka broker (kafka/run.sh tells its environment)."""
     try:
-        jars = kafka_jars(announce)
+        jars = kafka_jars(announce, version=version)
     except HerdError as missing:
         raise DockerUnavailableError(str(missing)) from missing
     with tempfile.TemporaryDirectory() as folder:
@@ -119,6 +120,11 @@ def kafka_image(announce: Callable[[str], None] = print) -> str:
         for jar in jars:
             shutil.copy(jar, context / "jars")
         return built("herdproof-kafka", context, announce)
+
+
+def kraft_image(announce: Callable[[str], None] = print) -> str:
+    """The tag of the image of a Kafka 4, which is told what Kafka's own image is told."""
+    return kafka_image(announce, KRAFT_VERSION)
 
 
 def broker_image(announce: Callable[[str], None] = print) -> str:
@@ -267,4 +273,5 @@ def package_folder(name: str) -> Path:
 
 if __name__ == "__main__":
     prepared_engine(print)
-    print(zookeeper_image(), broker_image(), alone_image(), kafka_image(), sep="\n")
+    images = (zookeeper_image, broker_image, alone_image, kafka_image, kraft_image)
+    print(*(image() for image in images), sep="\n")

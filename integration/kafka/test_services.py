@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from herdproof.kafka.topics import KafkaRefused, TopicRecord, Topics
 from herdproof.services import (
@@ -12,6 +13,7 @@ from herdproof.services import (
     EMBEDDED,
     KafkaService,
     ZooKeeperService,
+    kafka_service,
     zookeeper_service,
 )
 from herdproof.zookeeper.operations import Create, Created, Data, Exists, Found, Get
@@ -19,6 +21,8 @@ from integration.clients import connected, eventually
 
 pytestmark = pytest.mark.real
 
+PATIENCE_S = 60.0
+"""The seconds that a step of a transaction may take."""
 WHERE = [EMBEDDED, pytest.param(DOCKER, marks=pytest.mark.docker)]
 
 
@@ -35,6 +39,28 @@ def zookeeper(request: pytest.FixtureRequest, on_docker: bool) -> Iterator[ZooKe
 
     with zookeeper_service(DOCKER, zookeeper_image()) as service:
         yield service
+
+
+@pytest.fixture(scope="module")
+def kafka_in_docker() -> Iterator[KafkaService]:
+    """A Kafka in Docker, from an image that reads what Kafka's own does."""
+    from integration.docker.images import kraft_image
+
+    with kafka_service(DOCKER, kraft_image()) as service:
+        yield service
+
+
+@pytest.fixture(params=WHERE)
+def kafka(request: pytest.FixtureRequest, on_docker: bool) -> Iterator[KafkaService]:
+    """A Kafka: embedded, as the plugin has it, and in Docker where there is one."""
+    if request.param == EMBEDDED:
+        yield request.getfixturevalue("herdproof_kafka")
+        return
+    if not on_docker:
+        pytest.skip("no Docker here")
+    service: KafkaService = request.getfixturevalue("kafka_in_docker")
+    yield service
+    service.mend()
 
 
 def test_a_zookeeper_is_broken_and_mended(zookeeper: ZooKeeperService) -> None:
@@ -85,36 +111,73 @@ def test_the_fixture_is_fresh_again(herdproof_zookeeper: ZooKeeperService) -> No
         assert client.perform(Exists("/a")) == Found(None)
 
 
-def test_a_kafka_is_reached_through_its_proxy_alone(herdproof_kafka: KafkaService) -> None:
+def test_a_kafka_is_reached_through_its_proxy_alone(kafka: KafkaService) -> None:
     """A client that begins at the proxy stays behind it, and feels when the network is gone."""
-    service = herdproof_kafka
-    service.create_topic("told", partitions=2)
-    through = Topics(service.proxy.hosts, 3.0)
+    kafka.create_topic("told", partitions=2)
+    through, hasty = Topics(kafka.proxy.hosts), Topics(kafka.proxy.hosts, 3.0)
 
-    before = service.proxy.bytes_to_server
+    before = kafka.proxy.bytes_to_server
     large = b"one" * 100_000  # the broker's address in its answer counts, not only the first one
     through.produce("told", [TopicRecord(large, None, 0)])
-    passed = service.proxy.bytes_to_server - before
-    service.proxy.refuse()
-    service.proxy.cut()
+    passed = kafka.proxy.bytes_to_server - before
+    kafka.proxy.refuse()
+    kafka.proxy.cut()
     with pytest.raises(KafkaRefused):
-        through.produce("told", [TopicRecord(b"two", None, 0)])
-    service.mend()
+        hasty.produce("told", [TopicRecord(b"two", None, 0)])
+    kafka.mend()
     through.produce("told", [TopicRecord(b"three", None, 1)])
 
     assert passed > len(large)
-    found = {record.value for record in Topics(service.bootstrap).read("told")}
+    found = {record.value for record in Topics(kafka.bootstrap).read("told")}
     assert {large, b"three"} <= found
 
 
-def test_a_kafka_that_crashed_is_mended(herdproof_kafka: KafkaService) -> None:
+def test_a_kafka_serves_transactions_and_groups(kafka: KafkaService) -> None:
+    """What is written here in a transaction is read by a group's member behind the proxy."""
+    kafka.create_topic("paid")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "till"})
+
+    producer.init_transactions(PATIENCE_S)
+    for value in (b"one", b"two"):  # the second begins when the first has its mark
+        producer.begin_transaction()
+        producer.produce("paid", value)
+        producer.commit_transaction(PATIENCE_S)
+
+    settings = {"bootstrap.servers": kafka.proxy.hosts, "group.id": "books"}
+    member = Consumer({**settings, "auto.offset.reset": "earliest"})
+    read: list[bytes | None] = []
+
+    def has_read_both() -> bool:
+        message = member.poll(1.0)
+        if message is not None and message.error() is None:
+            read.append(message.value())
+        return len(read) == 2
+
+    try:
+        member.subscribe(["paid"])
+        eventually(has_read_both)
+    finally:
+        member.close()
+    assert read == [b"one", b"two"]
+
+
+def test_a_kafka_that_crashed_is_mended(kafka: KafkaService) -> None:
     """A broker that a test killed serves again, with its topics."""
-    herdproof_kafka.create_topic("kept")
-    Topics(herdproof_kafka.bootstrap).produce("kept", [TopicRecord(b"one", None, 0)])
+    kafka.create_topic("kept")
+    Topics(kafka.bootstrap).produce("kept", [TopicRecord(b"one", None, 0)])
 
-    herdproof_kafka.kill()
-    herdproof_kafka.mend()
+    kafka.kill()
+    kafka.mend()
 
-    eventually(
-        lambda: [r.value for r in Topics(herdproof_kafka.bootstrap).read("kept")] == [b"one"]
-    )
+    eventually(lambda: [r.value for r in Topics(kafka.bootstrap).read("kept")] == [b"one"])
+
+
+def test_a_kafka_that_was_paused_is_mended(kafka: KafkaService) -> None:
+    """A broker that a test stopped in its tracks goes on, and is written to again."""
+    kafka.create_topic("slept")
+
+    kafka.pause()
+    kafka.mend()
+    Topics(kafka.bootstrap).produce("slept", [TopicRecord(b"one", None, 0)])
+
+    eventually(lambda: [r.value for r in Topics(kafka.bootstrap).read("slept")] == [b"one"])

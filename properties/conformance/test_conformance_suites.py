@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from herdproof.protocols.election.held.adapter import SimulatedElectors
+from herdproof.protocols.implementation import implementation
 from herdproof.testing import Adapter, AdapterError, edges, suite
 from herdspec.language.errors import UsageError
 from herdspec.protocols.election.spec import Broker
@@ -104,3 +105,53 @@ def test_the_suite_of_the_election_finds_a_mistake() -> None:
     told = outcome(suite("election", Idle), "edge")
 
     assert "Election" in told
+
+
+# ── The other protocols, whose graphs are large ─────────────────────────────────────────────
+
+SMALL = {
+    "central_coordinator": {"Broker": 1, "Member": 1, "Partition": 1, "faults": 0},
+    "self_rebalancing": {"Member": 1, "Partition": 1, "faults": 1},
+    "group_protocol": {"Broker": 1, "Member": 1, "Partition": 1, "faults": 0},
+}
+MISTAKES = {
+    "central_coordinator": "handle_register",
+    "self_rebalancing": "claim",
+    "group_protocol": "handle_join_group",
+}
+"""An action of each whose code does nothing, and says that it has done it."""
+
+
+def code_of(name: str) -> type[Adapter]:
+    """Our own code, as a stranger's."""
+    return type("Theirs", (implementation(name).code(""),), {})
+
+
+def idle_code_of(name: str) -> type[Adapter]:
+    """Code one of whose actions brings nothing about."""
+    return type("Idle", (code_of(name),), {MISTAKES[name]: lambda *_: None})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_suite_of_a_protocol_passes_on_its_cores(name: str) -> None:
+    """Our own code, taken for somebody else's, goes along every edge and the shortest stories."""
+    case = suite(name, code_of(name), **SMALL[name])
+
+    assert not outcome(case, "every_edge|test_action_|test_sometimes_|test_refused_|test_allowed_")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_suite_of_a_protocol_finds_a_mistake(name: str) -> None:
+    """Code one of whose actions does nothing differs at an edge, which is told as a story."""
+    told = outcome(suite(name, idle_code_of(name), **SMALL[name]), "every_edge")
+
+    assert f"[{MISTAKES[name]}(" in told
+    assert "in the spec" in told
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", SMALL)
+def test_the_suite_of_a_protocol_ends_at_its_own_size(name: str) -> None:
+    """Where nobody says a size, the plan's own one ends, walks at two of each included."""
+    assert not outcome(suite(name, code_of(name), seconds=20.0), "every_edge|step_by_step|states")

@@ -70,7 +70,7 @@ def suite(
     name: str,
     adapter: type[Adapter],
     *,
-    faults: int = FAULTS,
+    faults: int | None = None,
     seconds: float = SECONDS,
     **sizes: int,
 ) -> type[TestCase]:
@@ -79,8 +79,10 @@ def suite(
 
     `suite("election", MyElection)` is a test case: the state machine of `stateful`, every edge, the
     shortest stories, and states from the solver for so many `seconds`, if the adapter has `load`.
-    Sizes are 2 elements of a sort where not said; graphs are taken with so many `faults`. Raises
-    `UsageError` for a protocol that is not known, `AdapterError` for an adapter that does not fit.
+    Sizes are 2 elements of a sort where not said. Edges and stories are of a whole graph: where not
+    said, at the size and with the `faults` at which the protocol's plan says that this can be
+    waited for (2 of each, and 1, if it has none). Raises `UsageError` for a protocol that is not
+    known, `AdapterError` for an adapter that does not fit.
     """
     from herdproof.conformance.solver.solved_report import states
     from herdproof.conformance.story_tests import stories
@@ -91,14 +93,17 @@ def suite(
     spec = known.verified()
     check_adapter(spec, adapter)
     at: dict[str, Any] = dict.fromkeys(spec.sorts, ELEMENTS) | dict(known.sizes or {}) | sizes
+    looked = known.held() if known.held is not None else None
+    whole = {**at, **(looked.sizes if looked else {}), **sizes}
+    whole["faults"] = faults if faults is not None else looked.faults if looked else FAULTS
     tests = {
         "test_step_by_step": _of(stateful(spec, adapter, **at), "runTest"),
-        "test_every_edge": _of(edges(spec, adapter, faults=faults, **at), "test_every_edge"),
+        "test_every_edge": _of(edges(spec, adapter, **whole), "test_every_edge"),
     }
-    told = stories(spec, adapter, faults=faults, **at)
+    told = stories(spec, adapter, **whole)
     tests |= {test: _of(told, test) for test in defaultTestLoader.getTestCaseNames(told)}
     if hasattr(adapter, "load"):
-        picked = states(spec, adapter, faults=faults, seconds=seconds, **at)
+        picked = states(spec, adapter, faults=whole["faults"], seconds=seconds, **at)
         tests |= {test: _of(picked, test) for test in defaultTestLoader.getTestCaseNames(picked)}
     title = "".join(word.title() for word in name.replace("-", "_").split("_"))
     return type(f"{title}On{adapter.__name__}", (TestCase,), dict(tests))

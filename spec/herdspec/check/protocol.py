@@ -77,6 +77,8 @@ class Protocol:
     """Promises that even the verified protocol breaks, and how."""
     sizes: Mapping[str, int] | None = None
     """At how many elements of a sort it is looked at where nobody says so, if not at 2."""
+    held: Callable[[], Looked] | None = None
+    """The size at which code is taken along all of its graph, where nobody says; else `sizes`."""
     contract: Callable[[], Specification | None] = nothing
     within: bool = False
     """True if bounds of the contract's numbers are meant."""

@@ -162,6 +162,11 @@ def central(
     return Looked("verified", spec, sizes, faults, bound=4 + faults)
 
 
+def held() -> Looked:
+    """The central coordinator, at a size at which code is taken along every step in minutes."""
+    return central(verified(), 1, 1, 1, faults=1)
+
+
 def mistaken() -> list[Looked]:
     """All that the central coordinator promises, at sizes at which most of its mistakes show."""
     from herdspec.protocols.central_coordinator.properties import NOTICING
@@ -190,6 +195,6 @@ def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
 
 PROTOCOL = Protocol(
     "central_coordinator", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
-    variants=variants, flaws=flaws, plan=planned, mistaken=mistaken, columns=columns,
+    variants=variants, flaws=flaws, plan=planned, mistaken=mistaken, columns=columns, held=held,
     builds_on=("election",),
 )  # fmt: skip

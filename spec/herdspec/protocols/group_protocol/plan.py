@@ -159,6 +159,11 @@ def told(brokers: int, members: int, partitions: int, *, faults: int) -> Looked:
     return group(GROUP_PROTOCOL, brokers, members, partitions, faults=faults)
 
 
+def held() -> Looked:
+    """The group protocol, at a size at which code is taken along every step in seconds."""
+    return told(1, 1, 1, faults=1)
+
+
 def contract() -> Specification:
     """The contract: promises that a group whose members are stored owes its users."""
     from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
@@ -180,5 +185,5 @@ def mistaken() -> list[Looked]:
 PROTOCOL = Protocol(
     "group_protocol", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
     variants=variants, flaws=flaws, plan=planned, mistaken=mistaken,
-    columns=columns, builds_on=("election",),
+    columns=columns, held=held, builds_on=("election",),
 )  # fmt: skip

@@ -155,6 +155,11 @@ def noticing(members: int, partitions: int, *, faults: int) -> Looked:
     return group(NOTICING, members, partitions, faults=faults)
 
 
+def held() -> Looked:
+    """The herd, at a size at which code is taken along every step in seconds."""
+    return noticing(2, 1, faults=0)
+
+
 def mistaken() -> list[Looked]:
     """All that is promised, at a size at which most mistakes show."""
     return [noticing(2, 1, faults=1)]
@@ -162,5 +167,5 @@ def mistaken() -> list[Looked]:
 
 PROTOCOL = Protocol(
     "self_rebalancing", verified, contract=contract, drafted=drafted, flaws=flaws, plan=planned,
-    mistaken=mistaken, columns=columns,
+    mistaken=mistaken, columns=columns, held=held,
 )  # fmt: skip
