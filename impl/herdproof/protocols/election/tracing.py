@@ -22,7 +22,6 @@ from herdproof.conformance.traces.line import (
     SCHEMA,
     START,
     Formats,
-    FormerLine,
     Int,
     Line,
     TraceLine,
@@ -142,7 +141,7 @@ class ElectorLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
         return self.state.token
 
 
-class FormerElectorLine(FormerLine, kw_only=True, gc=False):
+class FormerElectorLine(Line, kw_only=True, gc=False):
     """A line of version 1, which had the arguments and the state beside each other."""
 
     schema: Literal[1]
@@ -153,7 +152,7 @@ class FormerElectorLine(FormerLine, kw_only=True, gc=False):
     asked: AskLine | None
     state: State
 
-    def present(self) -> Line:
+    def translated(self) -> ElectorLine:
         """The line of version 2 that says the same."""
         begins = self.action == "start"
         return ElectorLine(
