@@ -53,7 +53,7 @@ SHARED = frozenset({
     "Node", "Outcome", "Paths", "Place", "Process",
     "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
     "Step", "Store", "Summary", "Table", "Taken", "Timeline", "Told",
-    "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",
+    "Verdict", "Violation", "Walk", "What", "_Reader",
 })  # fmt: skip
 """Names that two classes of a package have still: none is to be added."""
 
