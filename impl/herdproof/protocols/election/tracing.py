@@ -18,14 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import (
-    SCHEMA,
-    START,
-    Formats,
-    Int,
-    Line,
-    TraceLine,
-)
+from herdproof.conformance.traces.line import SCHEMA, START, Formats, Int, Line, TraceLine
 from herdproof.conformance.traces.tracer import Clock, Tracer
 from herdproof.protocols.election.elector import (
     NOBODY_KNOWS,

@@ -27,12 +27,7 @@ from herdproof.conformance.traces.line import (
 )
 from herdproof.conformance.traces.ordering import Link
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.tracing import (
-    CENTRAL,
-    CONSUMER,
-    COORDINATOR,
-    Place,
-)
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR, Place
 
 _AS_WRITTEN: dict[Any, Any] = {int: Int, "partitions": tuple[Place, ...]}
 """Types that are not those of the cores' own steps."""
