@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from herdproof.conformance.traces.line import START
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
 from properties.pipeline.pipeline_traces import Trace, changed, first, moved_before, told_after
 
@@ -35,13 +36,13 @@ def violates(promise: str, *also: str) -> Callable[[Plant], Plant]:
 def _done(lines: Trace, write: Line) -> Line | None:
     """The answer to a write, if it says that it was done."""
     own = [x for x in lines[lines.index(write) + 1 :] if x.node == write.node]
-    answer = first(own, lambda line: line.action == "start" or line.number == write.number)
+    answer = first(own, lambda line: line.action == START or line.number == write.number)
     return answer if answer is not None and answer.outcome == "done" else None
 
 
 _CHANGES = frozenset(
     {
-        "handle_register", "handle_closed", "fail", "topic_change_listener", "start", "step_down",
+        "handle_register", "handle_closed", "fail", "topic_change_listener", START, "step_down",
         "coordinator_startup", "begin_rebalance", "fail_rebalance", "handle_stop_response",
     }
 )  # fmt: skip
@@ -68,7 +69,7 @@ def _tenures(lines: Trace) -> Iterator[tuple[Line, Line]]:
                 line
                 for line in lines[lines.index(start) + 1 :]
                 if (line.node, line.role) == (start.node, "consumer")
-                and line.action in ("handle_stop", "handle_start", "on_lost_connection", "start")
+                and line.action in ("handle_stop", "handle_start", "on_lost_connection", START)
             ]
             if own and own[0].action == "handle_stop":
                 yield start, own[0]
@@ -142,7 +143,7 @@ def a_command_of_the_past(lines: Trace) -> Trace | None:
     """A ping of the epoch before is answered."""
     last: dict[str, int] = {}
     for line in lines:
-        if line.role == "consumer" and line.action == "start":
+        if line.role == "consumer" and line.action == START:
             last.pop(line.node, None)
         if line.action == "handle_ping" and line.epoch > 1 and last.get(line.node) == line.epoch:
             return changed(lines, line, epoch=line.epoch - 1)

@@ -16,8 +16,9 @@ from herdproof.pipeline.spark.tables import Rows
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
+from herdproof.protocols.central_coordinator.traces.lines import NOTHING, TOLD
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
-from herdproof.protocols.central_coordinator.tracing import CENTRAL, TOLD
+from herdproof.protocols.central_coordinator.tracing import CENTRAL
 
 Trace = list[Line]
 MANY_STARTS = dataclasses.replace(DEFAULT, duration_ms=150_000, faults=60)
@@ -92,9 +93,9 @@ def told_after(lines: Sequence[Line], which: Line, **more: Any) -> Trace:
 def line_of_nothing(like: Line) -> Line:
     """A line of the same process and time, that says nothing else."""
     return Line(
-        schema=1, protocol="central_coordinator", run=like.run, node=like.node, role=like.role,
-        sequence=like.sequence, time_ns=like.time_ns, action="",
-        place=f"{like.place}, planted", **TOLD, until_ns=0,
+        schema=2, protocol="central_coordinator", group="", run=like.run, node=like.node,
+        role=like.role, sequence=like.sequence, time_ns=like.time_ns, action="",
+        place=f"{like.place}, planted", **dict(zip(TOLD, NOTHING, strict=True)),
     )  # fmt: skip
 
 

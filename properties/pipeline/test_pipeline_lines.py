@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import ANY_PROTOCOL, TraceError
+from herdproof.conformance.traces.line import ANY_PROTOCOL, START, TraceError
 from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.errors import Malformed
@@ -27,9 +27,12 @@ from herdproof.pipeline.audit.judge import CONFORMS, judge
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.protocols import auditor, auditors, read_line
 from herdproof.pipeline.spark.tables import Rows
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep, read_central_line
-from herdproof.protocols.central_coordinator.tracing import CENTRAL, TOLD
-from herdproof.protocols.central_coordinator.tracing import NAMES as WRITTEN
+from herdproof.protocols.central_coordinator.traces.lines import (
+    TOLD,
+    CentralStep,
+    read_central_line,
+)
+from herdproof.protocols.central_coordinator.tracing import CENTRAL
 from herdproof.protocols.election.tracing import ELECTION, FORMATS
 from properties.pipeline.pipeline_traces import judged, run_of, trace, violated
 from properties.protocols.election.test_conform import walk
@@ -54,8 +57,13 @@ def test_lines_are_read_as_their_reader_reads_them(seed: int) -> None:
 
 def raw(**changes: Any) -> dict[str, Any]:
     """A line's fields, with some changed; None takes one away."""
-    fields = {**json.loads(run_of(0)[40].written()), **changes}
-    return {name: value for name, value in fields.items() if value is not None}
+    fields: dict[str, Any] = json.loads(run_of(0)[40].written())
+    for name, value in changes.items():
+        of = fields["arguments"] if name in TOLD else fields
+        of[name] = value
+        if value is None:
+            del of[name]
+    return fields
 
 
 ODD = st.one_of(
@@ -65,7 +73,8 @@ ODD = st.one_of(
     st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2), st.integers(-5, 5)), max_size=2),
     st.lists(st.lists(st.text(max_size=2), min_size=3, max_size=3), max_size=2),
 )  # fmt: skip
-NAMES = st.sampled_from([*WRITTEN, "unknown", "place", "(place)"])
+WHO = ("schema", "protocol", "run", "node", "role", "sequence", "time_ns", "action", "group")
+NAMES = st.sampled_from([*WHO, *TOLD, "unknown", "place", "(place)"])
 
 
 def as_its_reader_reads(text: str) -> CentralStep | str:
@@ -91,8 +100,9 @@ def test_what_the_reader_takes_is_taken_and_what_it_refuses_is_refused(
         return
     read = auditor(CENTRAL).read(text, "f:1")
     assert (replace(read, place=""), read.place) == (wanted, "f:1")
-    told = json.loads(read.written())
-    assert all(told[n] == value for n, value in json.loads(text).items() if n in WRITTEN)
+    told, line = json.loads(read.written()), json.loads(text)
+    assert told.get("arguments", {}) == {n: line["arguments"][n] for n in told.get("arguments", ())}
+    assert all(told.get(n, "") == value for n, value in line.items() if n in WHO)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +117,13 @@ def test_what_the_reader_takes_is_taken_and_what_it_refuses_is_refused(
         (json.dumps(raw(protocol="raft")), "unknown_protocol", "the protocol is 'raft'"),
         (json.dumps(raw(protocol=7)), "unknown_protocol", "the protocol is 7"),
         (json.dumps(raw(protocol=[])), "unknown_protocol", r"the protocol is \[\]"),
-        (json.dumps(raw(schema=2)), "unknown_version", "this reader knows version 1"),
-        (json.dumps(raw(schema=None)), "unknown_version", "this reader knows version 1"),
+        (json.dumps(raw(schema=3)), "unknown_version", "this reader knows versions 1 and 2"),
+        (json.dumps(raw(schema=None)), "unknown_version", "this reader knows versions 1 and 2"),
         (json.dumps(raw(node=None)), "malformed", "`node`"),
         (json.dumps(raw(sequence="x")), "malformed", "`sequence`"),
         (json.dumps(raw(time_ns=2**63)), "malformed", "`time_ns` is beyond 64 bits"),
-        (json.dumps(raw(until_ns=-(2**63) - 1)), "malformed", "`until_ns` is beyond 64 bits"),
-        (json.dumps(raw(partitions=[["t", "0"]])), "malformed", r"`partitions\.0"),
+        (json.dumps(raw(until_ns=-(2**63) - 1)), "malformed", "`arguments.until_ns` is beyond"),
+        (json.dumps(raw(partitions=[["t", "0"]])), "malformed", r"`arguments\.partitions\.0"),
         (json.dumps(raw(consumer="\ud800")), "malformed", "no JSON .*hex escape"),
     ],
 )  # fmt: skip
@@ -125,13 +135,12 @@ def test_what_is_no_line_is_said_why(text: str, reason: str, why: str) -> None:
     assert refused.value.reason == reason
 
 
-@pytest.mark.parametrize("gone", [*TOLD, "until_ns"])
+@pytest.mark.parametrize("gone", TOLD)
 def test_a_line_without_one_of_its_fields_is_malformed(gone: str) -> None:
     """What it would have told nobody knows: it is not taken for empty, on which promises hold."""
-    whole = raw()
-    del whole[gone]
-    with pytest.raises(Malformed, match=f"the field `{gone}` is missing") as refused:
-        read_line(json.dumps({**whole, f"{gone}_": 1}), "f:1")
+    without = json.dumps(raw(**{gone: None, f"{gone}_": 1}))
+    with pytest.raises(Malformed, match=f"the field `arguments.{gone}` is missing") as refused:
+        read_line(without, "f:1")
 
     assert refused.value.reason == "malformed"
 
@@ -158,7 +167,7 @@ def test_anything_else_is_malformed(text: str) -> None:
 @pytest.mark.parametrize("offset", ["1_0", " 7 ", "+3", "007", "-0", "٣", "7.0", ""])
 def test_a_text_that_no_number_is_written_as_is_no_offset(offset: str) -> None:
     """Only what Parquet makes of a number is one; Python's own `int` takes more."""
-    with pytest.raises(Malformed, match=r"`partitions\.0\.2` is text"):
+    with pytest.raises(Malformed, match=r"`arguments\.partitions\.0\.2` is text"):
         read_line(json.dumps(raw(partitions=[["t", "0", offset]])), "f:1")
 
 
@@ -276,7 +285,7 @@ def test_numbers_that_go_on_in_a_later_process_are_a_gap() -> None:
         lines = trace(seed)
         for node in sorted({x.node for x in lines if x.role == "consumer"}):
             own = [x for x in lines if (x.role, x.node) == ("consumer", node)]
-            at = next((k for k, x in enumerate(own) if k and x.action == "start"), len(own))
+            at = next((k for k, x in enumerate(own) if k and x.action == START), len(own))
             for kept in range(5, min(at, len(own) - at), 9):
                 gone = {id(x) for x in own[kept : at + kept]}
                 left = [x for x in lines if id(x) not in gone]
@@ -309,7 +318,7 @@ def test_of_two_connections_that_go_by_one_number_each_is_ordered_by_itself() ->
     """Two processes of a consumer drew the same: the first one's Stop was before any Start."""
     consumer, coordinator = ("consumer", "c1"), ("coordinator", "")
     first = [
-        (*consumer, "start", 0), (*consumer, "register", 0), (*coordinator, "handle_register", 0),
+        (*consumer, START, 0), (*consumer, "register", 0), (*coordinator, "handle_register", 0),
         (*consumer, "handle_stop", 0), (*coordinator, "handle_stop_response", 0),
     ]  # fmt: skip
     second = [
@@ -321,7 +330,7 @@ def test_of_two_connections_that_go_by_one_number_each_is_ordered_by_itself() ->
     number = Counter[str]()
     lines = []
     for time_ns, (role, node, action, generation) in enumerate(steps, start=1):
-        number[node] = 1 if action == "start" else number[node] + 1
+        number[node] = 1 if action == START else number[node] + 1
         lines.append(
             replace(
                 run_of(0)[0], role=role, node=node, action=action, sequence=number[node],

@@ -2,9 +2,9 @@
 Lines of traces: one struct for what every line has, one reader, one word for what is wrong.
 
 A line is a JSON object. `TraceLine` is version 2 of the format, for any protocol: steps, arguments
-and observed fields in the names of its spec. Formats of a version 1 are structs of their own, which
-extend `Line`; whoever reads such lines names them (`formats`). A `FormerLine` is read, and is one
-of version 2 from then on. Format: `docs/trace.md`.
+and observed fields in the names of its spec. A protocol may have structs of its own for its lines,
+and for those of its version 1; whoever reads such lines names them (`formats`). All that comes
+after the reader knows one struct. Format: `docs/trace.md`.
 
 Lines are read by the million: as structs of msgspec they cost a tenth of what dataclasses would.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -163,21 +163,17 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
 
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
-        return _ENCODER.encode(replace(self, place="")).decode()
-
-
-class FormerLine(Line, kw_only=True, gc=False):
-    """A line of a version that is read, and written no more."""
-
-    def present(self) -> Line:
-        """The line of the present version that says the same."""
-        raise NotImplementedError
+        return _ENCODER.encode(replace(self, place="") if self.place else self).decode()
 
 
 _ENCODER = msgspec.json.Encoder()
 
 Formats = Mapping[tuple[int, str], type[Any]]
-"""By version and protocol (empty: any), the struct of its lines."""
+"""
+By version and protocol (empty: any), the struct of its lines.
+
+Where it has a method `translated`, what that makes of a line is read in its place.
+"""
 ANY_PROTOCOL: Formats = MappingProxyType({(SCHEMA, ""): TraceLine})
 """Version 2."""
 
@@ -190,7 +186,8 @@ class _Head(Struct):
 
 
 _HEAD = msgspec.json.Decoder(_Head).decode
-_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+_DECODERS: dict[type[Any], tuple[Callable[[str], Any], Callable[[Any], Any] | None]] = {}
+"""By struct, how a text becomes one, and what that is translated by."""
 
 
 def read_line(text: str, place: str = "", formats: Formats = ANY_PROTOCOL) -> Any:
@@ -212,17 +209,19 @@ def read_line(text: str, place: str = "", formats: Formats = ANY_PROTOCOL) -> An
 
 def decoded(made: type[Any], text: str, place: str) -> Any:
     """A line that must be of this format; raises `TraceError`, which does not say the place."""
-    decoder = _DECODERS.get(made)
-    if decoder is None:
-        decoder = _DECODERS[made] = msgspec.json.Decoder(made)
+    known = _DECODERS.get(made)
+    if known is None:
+        known = msgspec.json.Decoder(made).decode, getattr(made, "translated", None)
+        _DECODERS[made] = known
+    decode, translated = known
     try:
-        line = decoder.decode(text)
+        line = decode(text)
     except msgspec.ValidationError as problem:
         raise TraceError(_wrong(str(problem))) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from None
-    if isinstance(line, FormerLine):
-        line = line.present()
+    if translated is not None:
+        line = translated(line)
     line.place = place
     return line
 

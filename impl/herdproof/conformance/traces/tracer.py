@@ -129,8 +129,13 @@ class Tracer:
         self.close()
 
 
+_PLAIN = frozenset({str, int, bool, float, type(None)})
+
+
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: a map whose keys are no texts becomes a list of pairs."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         pairs = [(plain(key), plain(inner)) for key, inner in value.items()]
         if all(isinstance(key, str) for key, _ in pairs):

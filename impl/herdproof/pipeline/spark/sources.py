@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from herdproof.conformance.traces.line import SCHEMA
 from herdproof.errors import CallerError
 
 LINES = frozenset({".ndjson", ".jsonl", ".json"})
@@ -233,7 +234,11 @@ def parquet_records(spark: Any, paths: Sequence[str]) -> Any:
         raw = f.col("value").cast("binary")
     else:
         told = f.struct(*(f.col(f"`{c}`") for c in rows.columns))
-        raw = f.to_json(told, {"ignoreNullFields": "false"}).cast("binary")
+        line = f.to_json(told, {"ignoreNullFields": "false"})
+        if dict(rows.dtypes).get("schema") in ("int", "bigint"):
+            # From version 2 on, a line leaves out what others have columns for.
+            line = f.when(f.col("schema") >= SCHEMA, f.to_json(told)).otherwise(line)
+        raw = line.cast("binary")
     return rows.select(
         f.col("_metadata.file_path").alias("source"),
         f.lit(0).cast("long").alias("block"),

@@ -18,15 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import (
-    SCHEMA,
-    START,
-    Formats,
-    FormerLine,
-    Int,
-    Line,
-    TraceLine,
-)
+from herdproof.conformance.traces.line import SCHEMA, START, Formats, Int, Line, TraceLine
 from herdproof.conformance.traces.tracer import Clock, Tracer
 from herdproof.protocols.election.elector import (
     NOBODY_KNOWS,
@@ -142,7 +134,7 @@ class ElectorLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
         return self.state.token
 
 
-class FormerElectorLine(FormerLine, kw_only=True, gc=False):
+class FormerElectorLine(Line, kw_only=True, gc=False):
     """A line of version 1, which had the arguments and the state beside each other."""
 
     schema: Literal[1]
@@ -153,7 +145,7 @@ class FormerElectorLine(FormerLine, kw_only=True, gc=False):
     asked: AskLine | None
     state: State
 
-    def present(self) -> Line:
+    def translated(self) -> ElectorLine:
         """The line of version 2 that says the same."""
         begins = self.action == "start"
         return ElectorLine(

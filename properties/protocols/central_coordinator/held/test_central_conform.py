@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from herdproof.cli import app
-from herdproof.conformance.traces.line import TraceError, read_files
+from herdproof.conformance.traces.line import START, TraceError, read_files
 from herdproof.conformance.traces.replay import conform_files
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.central_coordinator.campaign import Central
@@ -29,11 +29,11 @@ from herdproof.protocols.central_coordinator.simulated.traced import Traced, tra
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import (
     FORMATS,
+    TOLD,
     CentralStep,
     read_central_line,
 )
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines, map_of
-from herdproof.protocols.central_coordinator.tracing import NAMES
 from herdspec.check.conformance.conform import Outcome, Verdict
 from herdspec.check.conformance.follow import Follower, Led, PlainSteps, TooManyStates
 from herdspec.check.running.run import machine
@@ -258,7 +258,7 @@ def test_a_step_that_was_not_taken_is_noticed(action: str) -> None:
         replace(p, sequence=p.sequence - 1) if (p.node, p.role) == (node, role) else p
         for p in lines[at + 1 :]
     ]
-    ends = next((k for k, p in enumerate(later) if p.action == "start"), len(later))
+    ends = next((k for k, p in enumerate(later) if p.action == START), len(later))
 
     outcome = conform_lines([*lines[:at], *later[:ends]])
 
@@ -269,10 +269,10 @@ def test_a_step_that_was_not_taken_is_noticed(action: str) -> None:
 def test_where_a_line_is_missing_nothing_is_known() -> None:
     """By the numbers of a process's lines; also where it is the first one."""
     lines = run(0).lines
-    assert lines[50].action != "start"
+    assert lines[50].action != START
 
     leads = next(p.node for p in lines if p.action == "coordinator_startup")
-    starts = [k for k, p in enumerate(lines) if p.action == "start" and p.node == leads]
+    starts = [k for k, p in enumerate(lines) if p.action == START and p.node == leads]
     for at in (50, starts[0]):
         outcome = conform_lines([*lines[:at], *lines[at + 1 :]])
         assert outcome.verdict is Verdict.UNKNOWN
@@ -301,7 +301,7 @@ def test_each_group_has_its_own_verdict() -> None:
     other = [
         replace(p, group="other", node=f"{p.node}'")
         for p in changed(lines, "send_start", other_generation)
-        if p.role == "consumer" or p.action == "start"
+        if p.role == "consumer" or p.action == START
     ]
 
     outcome = conform_lines(sorted([*lines, *other], key=lambda p: p.time_ns))
@@ -360,7 +360,9 @@ def test_clocks_that_are_apart_are_refused(tmp_path: Path) -> None:
 
 def raw(**changes: Any) -> str:
     """A line's text, with some fields changed; None takes one away."""
-    fields = {**json.loads(run(0).lines[5].written()), **changes}
+    fields = json.loads(run(0).lines[40].written())
+    for name, value in changes.items():
+        (fields["arguments"] if name in TOLD else fields)[name] = value
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 
 
@@ -369,11 +371,13 @@ def raw(**changes: Any) -> str:
     [
         ("{", "no JSON"),
         ("[]", "a JSON object"),
-        (raw(schema=2), "this reader knows version 1"),
+        (raw(schema=3), "this reader knows versions 1 and 2"),
         (raw(protocol="election"), "the protocol is 'election'"),
         (raw(time_ns="soon"), "`time_ns`"),
         (raw(node=None), "`node`"),
-        (raw(partitions=[["t", "0"]]), "`partitions.0"),
+        (raw(partitions=[["t", "0"]]), "`arguments.partitions.0"),
+        (raw(group=None), "the field `group` is missing"),
+        (raw(arguments=None), "the field `arguments` is missing"),
     ],
 )
 def test_a_line_that_is_none_is_refused(text: str, complaint: str) -> None:
@@ -405,16 +409,18 @@ DOCS = (Path(__file__).parents[4] / "docs" / "central_trace.md").read_text()
 
 
 def test_every_field_is_documented() -> None:
-    """The table has the fields of a line, in their order."""
+    """The table has the arguments of a line, in their order."""
     table = DOCS.split("## A line")[1].split("## Actions")[0]
 
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(NAMES)
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(TOLD)
 
 
 def test_every_action_is_documented() -> None:
     """What runs tell is in the tables, and the other way round."""
     tables = DOCS.split("## Actions")[1].split("## What is checked")[0]
-    told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", tables, re.MULTILINE))))
+    told = set(
+        re.findall(r"`([\w()]+)`", "".join(re.findall(r"^\|([^|]*)\|", tables, re.MULTILINE)))
+    )
     seen = {p.action for seed in SEEDS for p in run(seed).lines}
 
     assert seen <= told

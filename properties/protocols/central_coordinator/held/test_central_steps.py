@@ -20,6 +20,7 @@ from typing import get_args
 
 import pytest
 
+from herdproof.conformance.traces.line import START
 from herdproof.consuming.events import RevocationHandled, StartFetchers, StopFetchers
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.events import (
@@ -39,8 +40,8 @@ from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.story import digest
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
 from herdproof.protocols.central_coordinator.steps import ConsumerAction, CoordinatorAction, Step
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdproof.protocols.central_coordinator.tracing import NAMES, ConsumerTracer, CoordinatorTracer
+from herdproof.protocols.central_coordinator.traces.lines import TOLD, CentralStep
+from herdproof.protocols.central_coordinator.tracing import ConsumerTracer, CoordinatorTracer
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
@@ -105,9 +106,9 @@ def test_the_steps_of_a_core_are_the_actions_of_the_page(
 ) -> None:
     """Every step that a core may take is an action of a line, and the other way round."""
     table = DOCS.split(f"Those of a {whose}:")[1].split("\n\n")[1]
-    told = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))
+    told = re.findall(r"`([\w()]+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))
 
-    assert set(told) == {"start", *actions}  # which its tracer writes, when the process starts
+    assert set(told) == {START, *actions}  # which its tracer writes, when the process starts
 
 
 @pytest.mark.parametrize("brokers", [True, False], ids=["coordinator", "consumer"])
@@ -126,10 +127,10 @@ def test_the_cores_take_every_step_that_there_is(brokers: bool) -> None:
 
 def test_a_line_has_a_step_s_arguments_and_what_its_process_knows() -> None:
     """Who, when, and times by the clock that all share; all else is the core's to say."""
-    knows = {"schema", "protocol", "run", "node", "role", "sequence", "time_ns", "until_ns"}
+    who = {"schema", "protocol", "run", "node", "role", "sequence", "time_ns", "action", "group"}
 
-    assert set(NAMES) == {*knows, *Step.__struct_fields__} - {"until_ms"}
-    assert set(CentralStep.__struct_fields__) == {*NAMES, "place"}
+    assert {*who, *TOLD} == who | {"until_ns", *Step.__struct_fields__} - {"until_ms"}
+    assert set(CentralStep.__struct_fields__) == {*who, *TOLD, "place"}
 
 
 def test_the_audit_knows_no_step_that_no_core_takes() -> None:
@@ -532,10 +533,10 @@ def test_a_tracer_looks_at_nothing_but_the_steps() -> None:
     ConsumerTracer("c", "run", stream, lambda: 1_000, lambda: 7)(None, None, [step, other])
 
     lines = [json.loads(text) for text in stream.getvalue().splitlines()]
-    assert [line["action"] for line in lines] == ["start", "commit"] * 2
+    assert [line["action"] for line in lines] == [START, "commit"] * 2
     assert [line["sequence"] for line in lines] == [1, 2] * 2
-    assert lines[1]["partitions"] == [["t", "3", 42]]
-    assert [lines[1]["until_ns"], lines[3]["until_ns"]] == [0, 250_000_007]
+    assert lines[1]["arguments"]["partitions"] == [["t", "3", 42]]
+    assert [line["arguments"]["until_ns"] for line in lines[1::2]] == [0, 250_000_007]
 
 
 def test_a_run_is_the_same_whether_its_steps_are_told_or_not() -> None:

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from herdproof.conformance.traces.line import START
 from herdproof.conformance.traces.ordering import ordered
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.protocols.central_coordinator.judged.judge import (
@@ -179,7 +180,7 @@ def test_that_these_lines_are_missing_violates_nothing(name: str) -> None:
     assert broken(judge(left, "g1")) == set()
 
 
-TURNS = ("start", "coordinator_startup", "step_down")
+TURNS = (START, "coordinator_startup", "step_down")
 """Lines with which a coordinator's process begins, begins to coordinate, and ends that."""
 
 

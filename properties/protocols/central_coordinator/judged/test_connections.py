@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 
 from msgspec.structs import replace
 
+from herdproof.conformance.traces.line import START
 from herdproof.protocols.central_coordinator.traces.connections import REMEMBERED, Connections
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
@@ -22,7 +23,7 @@ def alike(lines: Trace) -> Trace:
     of: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     numbers: dict[tuple[str, int], int] = {}
     for line in lines:
-        if line.role == CONSUMER and line.action == "start":
+        if line.role == CONSUMER and line.action == START:
             processes[line.node] += 1
         elif line.action == "register":
             own = of[line.node, processes[line.node]]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from herdproof.conformance.traces.line import START
 from herdproof.pipeline.judging.gaps import Filled, last_lines
 from herdproof.protocols.central_coordinator.judged.judge import judge, lines_of
 from herdproof.protocols.central_coordinator.judged.partners import PARTS, with_untold
@@ -142,7 +143,7 @@ def test_before_a_process_that_was_not_seen_to_begin_nobody_knows_how_much_is_mi
     """Two lines are missing before its first one, and as many of its predecessor's are told of."""
     lines = run_of(57)
     own = [x for x in lines if (x.role, x.node) == (CONSUMER, "c1")]
-    at = next(k for k, x in enumerate(own) if k and x.action == "start")
+    at = next(k for k, x in enumerate(own) if k and x.action == START)
     gone = {id(x) for x in own[at - 3 : at + 2]}
 
     found = filled([x for x in lines if id(x) not in gone])

@@ -25,7 +25,7 @@ from herdproof.protocols.central_coordinator.judged.consumers import (
     Partition,
 )
 from herdproof.protocols.central_coordinator.judged.writes import StoredFields, is_unsure, name_of
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep, action_of
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdspec.check.observation.doubt import UNKNOWN, Told, is_lost, joined
 from herdspec.check.observation.observed import Observed
@@ -337,7 +337,7 @@ class CentralFields(StoredFields):
 
 def _methods(table: CentralFields, role: str) -> dict[str, Callable[[Any], bool | None]]:
     """By action, what takes a line of a role."""
-    return {action: getattr(table, f"{role}_{action}") for action in _actions(role)}
+    return {action_of(name): getattr(table, f"{role}_{name}") for name in _actions(role)}
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from herdproof.conformance.traces.line import START
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.untraced import REGISTERED
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
@@ -46,7 +47,7 @@ class Untold:
             self._begun.add(line.epoch)
             self._coordinate.add(line.node)
             self._is_strange = False
-        elif line.action in ("start", "step_down"):
+        elif line.action in (START, "step_down"):
             self._coordinate.discard(line.node)
             self._idle.add(line.node)
         elif line.action in ACTS and line.node not in self._coordinate | self._idle:
@@ -109,7 +110,7 @@ class Untold:
             if line.action == "coordinator_startup":
                 coordinate.add(line.node)
                 latest = index
-            elif line.action in ("start", "step_down"):
+            elif line.action in (START, "step_down"):
                 coordinate.discard(line.node)
                 idle.add(line.node)
             elif line.action in ACTS and line.node not in coordinate:

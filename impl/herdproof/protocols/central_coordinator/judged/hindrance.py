@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from herdproof.conformance.traces.line import START as BEGINS
 from herdproof.pipeline.judging.unread import (
     ADMISSION,
     ELECTION,
@@ -29,7 +30,7 @@ from herdproof.pipeline.judging.unread import (
 )
 from herdproof.protocols.central_coordinator.judged.partners import MISSING
 from herdproof.protocols.central_coordinator.steps import LEFT, OVER
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep, action_of
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
 
 Registration = str
@@ -90,7 +91,7 @@ class Hindrance:
         if line.role != CONSUMER:
             if line.node != self._leader:
                 tell = tell if line.action in OF_ANYBODY else None
-            elif line.action != "start":
+            elif line.action != BEGINS:
                 self._leader_ns, self._lost_ns = line.time_ns, None
         if tell is not None:  # few lines matter: most are heartbeats
             tell(self, line)
@@ -368,7 +369,7 @@ class Hindrance:
 
 
 TOLD: Mapping[str, Callable[[Hindrance, CentralStep], None]] = {
-    name.removeprefix("_on_"): method
+    action_of(name.removeprefix("_on_")): method
     for name, method in vars(Hindrance).items()
     if name.startswith("_on_")
 }

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from herdproof.conformance.traces.line import START
 from herdproof.consuming.assignment import uneven_share
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
@@ -43,8 +44,10 @@ PHASES = {
     "finish_rebalance": Phase.IDLE, "fail_rebalance": Phase.FAILED,
 }  # fmt: skip
 
+TURNS = frozenset({START, "step_down", "coordinator_startup"})
+"""The lines after which it is known whether a broker leads."""
 OF_OWN = frozenset({
-    "start", "step_down", "coordinator_startup", "handle_register", "handle_resume",
+    *TURNS, "handle_register", "handle_resume",
     "handle_closed", "fail", "send_ping", "send_stop", "send_start",
     "handle_ping", "handle_stop", "handle_start", "answered", *PHASES,
 })  # fmt: skip
@@ -72,7 +75,7 @@ class Requests:
     def take(self, line: CentralStep, *, is_present: bool) -> bool:
         """The next line, one of `OF_OWN`; whether it broke something."""
         if line.role == CONSUMER:
-            if line.action != "start":
+            if line.action != START:
                 self._obeys(line)
             return self.seen.step()
         leads = self._entries[LEADS][line.node]
@@ -81,8 +84,8 @@ class Requests:
         match line.action:
             case "send_ping" | "send_stop" | "send_start":
                 self._sends(line, is_present=is_present)
-            case "start" | "step_down" | "coordinator_startup":
-                self._leads(line.node, line.action == "coordinator_startup")
+            case action if action in TURNS:
+                self._leads(line.node, action == "coordinator_startup")
                 self._terms[line.node] = line.epoch or self._terms.get(line.node, 0)
             case "handle_register" | "handle_resume":
                 if line.outcome == "accepted":

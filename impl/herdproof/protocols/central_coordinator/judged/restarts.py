@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from herdproof.conformance.traces.line import START
 from herdproof.pipeline.judging.gaps import Gap
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.untraced import COMMANDED, REGISTERED
@@ -94,7 +95,7 @@ def restarted(lines: Sequence[CentralStep], gaps: Sequence[Gap]) -> Iterator[Gap
         if until and index >= until.get(line.node, len(lines)):
             continue
         process = processes.get(line.node)
-        if line.action == "start":
+        if line.action == START:
             processes[line.node] = _Process(index)
             if process is not None and process.denied is not None:
                 yield process.denied

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from herdproof.conformance.traces.line import START
 from herdproof.consuming.subscription import Subscription
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
@@ -93,7 +94,7 @@ class TellingFields(CentralFields):
             lost = self._line.action == "on_lost_connection"
             itself = self._line.role == CONSUMER and self._line.node == node
             until_ns = self._leases.get(node, 0)
-            is_told = itself and self._line.action != "start" and until_ns >= self._line.time_ns
+            is_told = itself and self._line.action != START and until_ns >= self._line.time_ns
             how = "lost_connection" if lost else "stopped"
             for m in {m: None for m, _ in had.values()}:
                 self.tells.ceases(m, until_ns, how, None if is_told else self._heard.get(m))

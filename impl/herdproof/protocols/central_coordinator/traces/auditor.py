@@ -43,11 +43,12 @@ def with_offsets_as_numbers(text: str) -> str | None:
     """
     try:
         raw = json.loads(text)
-        places = raw["partitions"]
+        told = raw.get("arguments") or raw
+        places = told["partitions"]
         if not any(isinstance(offset, str) for _, _, offset in places):
             return None
-        raw["partitions"] = [[topic, number, _number(offset)] for topic, number, offset in places]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        told["partitions"] = [[topic, number, _number(offset)] for topic, number, offset in places]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return json.dumps(raw)
 

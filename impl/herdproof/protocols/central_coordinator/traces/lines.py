@@ -1,5 +1,6 @@
 """
-Lines of the traces of system B: version 1 of their format, and what orders them.
+Lines of the traces of system B: as they are written, as all that comes after the reader knows them,
+and what orders them.
 
 What its tracers write (`protocols/central_coordinator/tracing.py`) is documented in
 `docs/central_trace.md`. Lines are read and ordered as all traces are (`conformance/traces`);
@@ -13,50 +14,56 @@ from typing import Any, Literal
 
 from msgspec import defstruct, structs
 
-from herdproof.conformance.traces.line import Formats, Int, Line, read_line, read_texts
+from herdproof.conformance.traces.line import (
+    SCHEMA,
+    START,
+    Formats,
+    Int,
+    Line,
+    TraceError,
+    TraceLine,
+    read_line,
+    read_texts,
+)
 from herdproof.conformance.traces.ordering import Link
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.tracing import (
-    CENTRAL,
-    CONSUMER,
-    COORDINATOR,
-    NAMES,
-    TOLD,
-    Place,
-    written,
-)
-from herdproof.protocols.central_coordinator.tracing import SCHEMA as VERSION
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR, Place
 
 _AS_WRITTEN: dict[Any, Any] = {int: Int, "partitions": tuple[Place, ...]}
 """Types that are not those of the cores' own steps."""
-_TOLD: Any = defstruct(
-    "Told",
-    [
-        (f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type)))
-        for f in structs.fields(Step)
-        if f.name in TOLD
-    ],
-    bases=(Line,), kw_only=True, gc=False,
-)  # fmt: skip
+_FIELDS = [f for f in structs.fields(Step) if f.name not in ("action", "group", "until_ms")]
+_TOLD = [
+    *((f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type))) for f in _FIELDS),
+    ("until_ns", Int),
+]  # fmt: skip
+"""Names and types of the arguments of a step, in their order."""
+_WHO = [("schema", int), ("protocol", str), ("run", str), ("node", str), ("sequence", Int),
+        ("time_ns", Int), ("action", str), ("role", str), ("group", str)]  # fmt: skip
+TOLD = tuple(name for name, _ in _TOLD)
+"""The arguments of a step, as its core tells them: each of them is in each line."""
+
+CentralArguments: Any = defstruct("CentralArguments", _TOLD, gc=False)
 """
-Fields of a step that a core tells, as a line has them: each of them, as its format says.
+The arguments of a step, each of them.
 
 Where one is missing nobody knows what it would have told; it is not empty.
 """
+NOTHING = (*(f.default for f in _FIELDS), 0)
+"""The arguments of a process's first line, which has none."""
+
+OF_ALL = frozenset({START, "coordinator_startup", "step_down", "topic_change_listener"})
+"""Actions that concern all groups."""
+
+_STEP: Any = defstruct("_STEP", _WHO + _TOLD, bases=(Line,), gc=False)
 
 
-class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg]
+class CentralStep(_STEP, gc=False):  # type: ignore[misc, call-arg]
     """A line of a coordinator or of a consumer: who and when, and what a `Step` tells."""
-
-    schema: Literal[1]
-    protocol: Literal["central_coordinator"]
-    role: str
-    until_ns: Int
 
     @property
     def shared(self) -> bool:
         """True if its process's numbers run through the lines of several groups."""
-        return self.role == COORDINATOR
+        return bool(self.role == COORDINATOR)
 
     def follows(self, before: CentralStep, /) -> bool:
         """
@@ -68,15 +75,59 @@ class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg
         if self.role == COORDINATOR:
             return True
         if self.action == "register":
-            return before.action in ("start", "on_lost_connection")
+            return before.action in (START, "on_lost_connection")
         return bool(self.connection == before.connection)
 
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
-        return written({name: getattr(self, name) for name in NAMES})
+        told = {} if self.action == START else {name: getattr(self, name) for name in TOLD}
+        return TraceLine(
+            schema=SCHEMA, protocol=CENTRAL, run=self.run, node=self.node, role=self.role,
+            group=self.group, sequence=self.sequence, time_ns=self.time_ns, action=self.action,
+            arguments=told,
+        ).written()  # fmt: skip
 
 
-FORMATS: Formats = {(VERSION, CENTRAL): CentralStep}
+class WrittenStep(Line, kw_only=True, gc=False):
+    """A line as it is written: version 2."""
+
+    schema: Literal[2]
+    protocol: Literal["central_coordinator"]
+    role: str
+    group: str = ""
+    arguments: CentralArguments | None = None
+
+    def translated(self) -> CentralStep:
+        """The line as all that comes after the reader knows it."""
+        if not self.group and self.action not in OF_ALL:
+            raise TraceError("the field `group` is missing")
+        if self.arguments is None and self.action != START:
+            raise TraceError("the field `arguments` is missing")
+        told = NOTHING if self.arguments is None else structs.astuple(self.arguments)
+        return CentralStep(
+            SCHEMA, CENTRAL, self.run, self.node, self.sequence, self.time_ns, self.action,
+            self.role, self.group, *told,
+        )  # fmt: skip
+
+
+class FormerStep(_STEP, gc=False):  # type: ignore[misc, call-arg]
+    """A line of version 1, which had all of this beside each other."""
+
+    schema: Literal[1]
+    protocol: Literal["central_coordinator"]
+
+    def translated(self) -> CentralStep:
+        """The line as all that comes after the reader knows it."""
+        now = {"schema": SCHEMA, "action": action_of(self.action)}
+        return CentralStep(**structs.asdict(self) | now)
+
+
+def action_of(name: str) -> str:
+    """The action of a line that goes by a name without signs, as all did in version 1."""
+    return START if name == "start" else name
+
+
+FORMATS: Formats = {(SCHEMA, CENTRAL): WrittenStep, (1, CENTRAL): FormerStep}
 """Classes of lines that a reader of these traces reads."""
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from herdproof.conformance.traces.line import START
 from herdproof.conformance.traces.mapping import ANY, Identities, Row, Told, TraceMap
 from herdproof.conformance.traces.replay import conform_lines as conform
 from herdproof.conformance.traces.standing import Former
@@ -110,7 +111,7 @@ class CentralGroup:
             self._values.element("Broker", node)
         for line in lines:
             action, role = line.action, line.role
-            if action == "start":
+            if action == START:
                 lives[role, line.node] = lives.get((role, line.node), 0) + 1
             if line.connection:
                 about = (line.consumer, connections.apart(line).connection)
@@ -511,7 +512,7 @@ ABANDON = ("abandon_rebalance",)
 
 ROWS: Mapping[str, Row] = {
     # Coordinators
-    "start": Row(None, ways=G.starts, perhaps=G.served),
+    START: Row(None, ways=G.starts, perhaps=G.served),
     "coordinator_startup": Row(ways=G.coordinates, claims=G.epoch, perhaps=G.served),
     "step_down": Row(
         ("doubt", "step_down", None), seen={"election.leads[b]": lambda *_: False},
@@ -553,7 +554,7 @@ ROWS: Mapping[str, Row] = {
 """`send_ping`, `handle_start_response` and `finish_rebalance` are the actions of their names."""
 
 MAP = TraceMap(
-    CENTRAL_COORDINATOR, ROWS, protocol=CENTRAL, formats=FORMATS, start="start", cap=CAP,
+    CENTRAL_COORDINATOR, ROWS, protocol=CENTRAL, formats=FORMATS, cap=CAP,
     links=lambda _: Messages(), untraced=untraced, group=CentralGroup, initial=G.initial,
     arguments={
         "b": "node", "wanted": G.wanted, "p": ANY, "plan": ANY, "again": ANY, "uneven": ANY
