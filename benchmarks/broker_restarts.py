@@ -37,7 +37,7 @@ from herdproof.protocols.group_protocol.testing.broker import GroupNow, place_of
 from herdproof.protocols.group_protocol.testing.scenarios import Stage, rolling_restart  # noqa: E402
 from herdproof.servers import eventually  # noqa: E402
 from herdproof.testing import LocalBroker  # noqa: E402
-from integration.example_consumers import ConfluentConsumers  # noqa: E402
+from integration.group_protocol.example_consumers import ConfluentConsumers  # noqa: E402
 
 PATIENCE_S = 90.0
 PARTITIONS = 4

@@ -40,7 +40,7 @@ from herdproof.zookeeper.operations import (  # noqa: E402
     Set,
     Watched,
 )
-from integration.old_consumers import SETTINGS, OldConsumers  # noqa: E402
+from integration.self_rebalancing.old_consumers import SETTINGS, OldConsumers  # noqa: E402
 
 MEMBERS = Path(__file__).resolve().parent / "herd_members.py"
 GROUP = "herd"

@@ -16,8 +16,8 @@ from herdproof.consuming.offsets import OffsetReset
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.record import Record
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+from integration.central_coordinator.coordinators import Coordinator
 from integration.clients import eventually
-from integration.coordinators import Coordinator
 
 pytestmark = pytest.mark.real
 

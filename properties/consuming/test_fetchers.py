@@ -33,7 +33,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Start,
     StartResponse,
 )
-from integration.played_coordinator import PlayedCoordinator
+from integration.central_coordinator.played_coordinator import PlayedCoordinator
 
 T0 = Offset("t", "0", 40)
 

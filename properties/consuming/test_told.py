@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError
 
 from herdproof import Consumer
 from herdproof.consuming.fetching import fetchers
-from integration.played_coordinator import PlayedCoordinator
+from integration.central_coordinator.played_coordinator import PlayedCoordinator
 from properties.consuming.test_fetchers import PlayedKafka
 from properties.shells.test_who_listens import as_kafka, as_tls, listener
 

@@ -6,7 +6,7 @@ Every reading that begins somewhere begins there: exploration, walks, liveness a
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 import pytest
@@ -160,10 +160,10 @@ def test_walks_begin_in_every_initial_state() -> None:
 def test_many_initial_states_take_no_time() -> None:
     """46,656 initial states are there in a fraction of a second, and begin a story as well."""
     ex = Explorer(TOKEN_RING, {}, 0, 1)
-    began = perf_counter()
+    began = thread_time()
     rows = np.concatenate([begun.rows(ex.packing) for begun in ex.teller.initial])
     last = ex.teller.start(tuple(rows[-1].tolist()))
-    seconds = perf_counter() - began
+    seconds = thread_time() - began
 
     assert len(rows) == 6**6
     assert set(vars(last)["counter"].values()) == {5}

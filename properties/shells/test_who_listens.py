@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from herdproof.who_listens import Listening, stranger, who_listens
-from integration.played_coordinator import PlayedCoordinator
+from integration.central_coordinator.played_coordinator import PlayedCoordinator
 
 PATIENCE_S = 0.3
 

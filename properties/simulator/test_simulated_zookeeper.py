@@ -34,7 +34,7 @@ from herdproof.zookeeper.operations import (
     Watched,
     Why,
 )
-from integration.histories import (
+from integration.zookeeper.histories import (
     Close,
     Cut,
     Do,
@@ -48,7 +48,7 @@ from integration.histories import (
     invent,
     take,
 )
-from integration.mutants import (
+from integration.zookeeper.mutants import (
     ChildWatchSurvivesItsNode,
     ExistsWatchesOnlyWhatStands,
     OwnChangesAreNotTold,

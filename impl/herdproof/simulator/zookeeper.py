@@ -2,9 +2,10 @@
 A ZooKeeper that lives in one process: deterministic, synchronous, without clock, thread or chance.
 
 It performs the very operations that the real service performs (`herdproof.zookeeper.operations`)
-and answers alike: `integration/test_simulated_zookeeper_twin.py` runs the same histories on both.
-What a network does is the caller's part: it takes the watch events of a session (`take_events`) and
-brings them to the client before any later answer, as ZooKeeper's one connection per session does.
+and answers alike: `integration/zookeeper/test_simulated_zookeeper_twin.py` has the same histories
+run on both. What a network does is the caller's part: it takes the watch events of a session
+(`take_events`) and brings them to the client before any later answer, as ZooKeeper's one connection
+per session does.
 The commonest fault, "it was done, the reply was lost", is an answer that the caller drops.
 
 Every value in here is immutable and shared, so that `snapshot` and `restore` cost a microsecond.

@@ -31,7 +31,7 @@ ping, answered or not, so while requests go out it notices nothing. This client 
 gives up a connection on which an operation has waited two thirds of the time-out for its answer.
 
 This leans on undocumented parts of kazoo 2.11 (all in `_Connection` and `_Handler`); each promise
-has its test in `integration/test_zookeeper_client.py`.
+has its test in `integration/zookeeper/test_zookeeper_client.py`.
 """
 
 from __future__ import annotations

@@ -102,6 +102,8 @@ class Report:
 
     plan: Plan
     done: tuple[Done, ...]
+    clock_seconds: float = 0.0
+    """The time that passed meanwhile: less than that of all checks, where some ran side by side."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -151,6 +153,7 @@ def verify(
     An error of a class in `survived` makes its check unknown and does not end the others; any other
     error is the caller's. With several `processes` as many checks are carried out at a time.
     """
+    begun = perf_counter()
     carrying = Carrying(plan, survived, cache)
     done = [carrying.kept(check) for check in plan.checks]
     left = [number for number, kept in enumerate(done) if kept is None]
@@ -161,7 +164,8 @@ def verify(
                 if done[number] is None:
                     done[number], notes = found(number, tell)
                     carrying.say(notes)
-    return Report(plan, settled([d for d in done if d is not None]))
+    outcome = settled([d for d in done if d is not None])
+    return Report(plan, outcome, perf_counter() - begun)
 
 
 def settled(done: Sequence[Done]) -> tuple[Done, ...]:

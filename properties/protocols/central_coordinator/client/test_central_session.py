@@ -1,7 +1,8 @@
 """
 What system B's consumer promises its users, over real sockets, beside a coordinator that is played.
 
-Records come from fetchers that are played, too; `integration/test_consumer.py` has real ones.
+Records come from fetchers that are played, too; real ones are those of
+`integration/central_coordinator/test_consumer.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StopResponse,
 )
 from herdproof.record import Record, TopicPartition
-from integration.played_coordinator import PlayedCoordinator
+from integration.central_coordinator.played_coordinator import PlayedCoordinator
 
 T0 = Offset("t", "0", 40)
 

@@ -1,0 +1,1 @@
+"""System B on real ZooKeeper and Kafka, and the judge of what its consumers did."""

@@ -1,0 +1,1 @@
+"""Brokers that stand for election on real ZooKeeper."""

@@ -1,0 +1,1 @@
+"""Packages as users install them."""

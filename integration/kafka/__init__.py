@@ -1,0 +1,1 @@
+"""Kafka and ZooKeeper as tests start them, as child processes and in containers."""

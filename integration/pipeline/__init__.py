@@ -1,0 +1,1 @@
+"""Audits, campaigns and explorations on Spark, and pages in a real browser."""

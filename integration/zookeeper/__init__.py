@@ -1,0 +1,1 @@
+"""The client, a fault proxy, and the simulated ZooKeeper beside a real one."""
