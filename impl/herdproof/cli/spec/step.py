@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument
-from herdproof.cli.spec.walk import MOST_STARTS, Walk, different
+from herdproof.cli.spec.walk import MOST_STARTS, SpecPath, different
 from herdproof.report.render import Output
 from herdspec.check.verdict import counted
 from herdspec.language.errors import UsageError
@@ -50,7 +50,7 @@ def step(
     most = faults + 1 if bound is None else bound
     machine = Machine(Ground(subject.spec, sizes, most, faults))
     whole = f"{spec}:{subject.name}" if spec.endswith(".py") else spec
-    walk = Walk.of(whole, subject.name, machine)
+    walk = SpecPath.of(whole, subject.name, machine)
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(HELP)
     StepConversation(walk, out.line).run(answers(sys.stdin.isatty()))
@@ -71,7 +71,7 @@ def answers(prompt: bool) -> Iterator[str]:
 class StepConversation:
     """Answers lines with lines."""
 
-    walk: Walk
+    walk: SpecPath
     say: Callable[[str], None]
 
     def run(self, lines: Iterable[str]) -> None:

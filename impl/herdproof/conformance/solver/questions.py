@@ -21,7 +21,7 @@ from herdproof.conformance.adapter import CannotLoad, method_of
 from herdproof.conformance.holding.held import Deed, Differs, Held, LoadedOtherwise
 from herdproof.conformance.holding.seen import unlike_initially
 from herdproof.conformance.holding.told import program
-from herdproof.conformance.solver.cases import Case, conditions
+from herdproof.conformance.solver.cases import GuardCase, conditions
 from herdspec.check.exploration.bounds import first_bound, raised
 from herdspec.check.exploration.columned import truths
 from herdspec.check.exploration.exploration import Exploration, Story
@@ -39,7 +39,7 @@ from herdspec.language.types import BOOL, MapOf, Option
 from herdspec.language.values import encode
 
 if TYPE_CHECKING:
-    from herdproof.conformance.solver.solved import Run
+    from herdproof.conformance.solver.solved import SolverRun
 
 SMALL = (1, 2, 3)
 """At so many elements of each sort runs are looked for."""
@@ -57,7 +57,7 @@ class Question:
     `lines` say how; with a `story` the state at its end is reached.
     """
 
-    case: Case
+    case: GuardCase
     state: Spec
     arguments: tuple[Any, ...]
     sentence: str
@@ -82,7 +82,7 @@ class Question:
 class Settler:
     """Looks for a story to one question."""
 
-    def __init__(self, run: Run, question: Question, faults: int, ends: float) -> None:
+    def __init__(self, run: SolverRun, question: Question, faults: int, ends: float) -> None:
         self.run = run
         self.question = question
         self.faults = faults

@@ -392,10 +392,10 @@ def refine_by_running(
     The functions of the map are called as they are, and the abstract spec's own Python takes its
     steps: nothing of the graph is used. None: every step of every walk had its meaning.
     """
-    return Walk(refinement, dict(sizes), Random(seed)).run(walks, length)
+    return RefinementWalks(refinement, dict(sizes), Random(seed)).run(walks, length)
 
 
-class Walk:
+class RefinementWalks:
     """Random walks of a concrete spec beside its abstract one."""
 
     def __init__(self, refinement: Refinement, sizes: dict[str, int], chance: Random) -> None:
