@@ -177,7 +177,7 @@ class Picker:
         return self.emit.number(max(number, 0))
 
     def _sized(self) -> list[Any]:
-        """That no natural is larger than the plain Python of a machine takes."""
+        """The facts that no natural is larger than the plain Python of a machine takes."""
         found = []
         for kind, term in self._terms:
             guards = []
@@ -190,7 +190,7 @@ class Picker:
         return found
 
     def _shaped(self) -> list[Any]:
-        """That parts of a record are all there or none, and channels are filled from the first."""
+        """The facts that a record's parts are all there or none; channels fill from the first."""
         found, names = [], iter(f.name for f in self.spec.fields)
         before: str | None = None
         for group in groups(self.spec.rich):

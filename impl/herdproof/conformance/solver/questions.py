@@ -159,7 +159,7 @@ class Settler:
     # ── Situations ──────────────────────────────────────────────────────────────────────────
 
     def _situation(self) -> Expr | None:
-        """That an action's parameters can be chosen so that all is as it is in the question."""
+        """The condition that an action's parameters can be chosen as in the question."""
         maps = (isinstance(p.kind, MapOf) for _, p in self.question.case.action.parameters)
         return None if any(maps) else self._situation_of(self.question.state)
 
@@ -253,7 +253,7 @@ class Settler:
         self.question.looked = f"no story comes to it ({far})"
 
     def _never(self, state: Spec) -> Promise:
-        """That the spec is never in this state."""
+        """The promise that the spec is never in this state."""
         parts = []
         numbers = self.machine.numbers(state)
         kinds = {f.name: f.kind for f in self.spec.fields}
@@ -345,7 +345,7 @@ def _kept(spec: Specification) -> Iterator[Promise]:
 
 
 def _is(name: str, kind: Any, at: Sequence[int], number: int) -> Expr:
-    """That an entry has a value, given as slots hold it."""
+    """The condition that an entry has a value, given as slots hold it."""
     keys = kind.keys if isinstance(kind, MapOf) else ()
     value = kind.value if isinstance(kind, MapOf) else kind
     indices = [g.const(k, bool(n) if k == BOOL else n) for k, n in zip(keys, at, strict=True)]
