@@ -41,7 +41,7 @@ class DockerMissing(WorldError):
     """Docker, or what Python needs for it, cannot be used here."""
 
 
-class Process(Protocol):
+class ServerProcess(Protocol):
     """A server that a test may break: a child process, or a container."""
 
     def kill(self) -> None:
@@ -68,7 +68,7 @@ class Service:
     that are to feel it connect to `proxy.hosts`. All addresses stay the same over `restart`.
     """
 
-    def __init__(self, process: Process, proxy: FaultProxy) -> None:
+    def __init__(self, process: ServerProcess, proxy: FaultProxy) -> None:
         self._process = process
         self._paused = False
         self.proxy = proxy
@@ -108,7 +108,7 @@ class Service:
 class ZooKeeperService(Service):
     """A ZooKeeper of one server; `hosts` is its own address, `proxy.hosts` the breakable one."""
 
-    def __init__(self, process: Process, proxy: FaultProxy, hosts: str) -> None:
+    def __init__(self, process: ServerProcess, proxy: FaultProxy, hosts: str) -> None:
         super().__init__(process, proxy)
         self.hosts = hosts
 
@@ -126,7 +126,7 @@ class KafkaService(Service):
     address. Topics stay from test to test.
     """
 
-    def __init__(self, process: Process, proxy: FaultProxy, bootstrap: str) -> None:
+    def __init__(self, process: ServerProcess, proxy: FaultProxy, bootstrap: str) -> None:
         super().__init__(process, proxy)
         self.bootstrap = bootstrap
 
@@ -153,7 +153,7 @@ def zookeeper_service(
         if checked(where) == DOCKER:
             (port,) = free_ports(1)
             serves = partial(_zookeeper_serves, port)
-            process: Process = stack.enter_context(Container(image, {2181: port}, {}, serves))
+            process: ServerProcess = stack.enter_context(Container(image, {2181: port}, {}, serves))
         else:
             server = stack.enter_context(EmbeddedZooKeeper())
             process, port = _Only(server), int(server.hosts.rpartition(":")[2])
@@ -181,7 +181,7 @@ def kafka_service(where: str = EMBEDDED, image: str = KAFKA_IMAGE) -> Iterator[K
         if checked(where) == DOCKER:
             ports = {9092: port, 9094: behind}
             serves = partial(Topics(at).served_by, 1, ())
-            process: Process = stack.enter_context(
+            process: ServerProcess = stack.enter_context(
                 Container(image, ports, _kafka_settings(at, proxy.hosts), serves)
             )
         else:

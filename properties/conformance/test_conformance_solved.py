@@ -54,8 +54,8 @@ FIVE = 5
 
 @cache
 def run(adapter: type[Adapter], most: int = 22) -> Solved:
-    """States for an adapter of the lease; a story may be looked for, the size is not explored."""
-    return solved(LEASE, adapter, Client=FIVE, most=most, seconds=60, looking=0)
+    """States for an adapter of the lease, however slow this machine is; no size is explored."""
+    return solved(LEASE, adapter, Client=FIVE, most=most, seconds=600, settling=600, looking=0)
 
 
 def of(found: Solved, name: str, *, allowed: bool = True) -> list[Tally]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace as altered
 
 from herdproof.pipeline.audit import audit_work
 from herdproof.pipeline.audit.audit_work import judge_bucket
-from herdproof.pipeline.audit.following import Bucket, Came, Following
+from herdproof.pipeline.audit.following import Bucket, Came, FollowedGroup
 from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.audit.protocols import auditor, read_line
@@ -261,7 +261,7 @@ def test_a_clock_that_is_set_back_disturbs_no_order(seed: int) -> None:
         for line in lines_of(1)
         if line.node == "c2"
     ]
-    following = Following(MANY, "1", "g1")
+    following = FollowedGroup(MANY, "1", "g1")
     told = []
 
     for one in came:

@@ -272,7 +272,7 @@ def test_a_story_is_drawn_line_by_line(facts: Facts) -> None:
 @pytest.mark.parametrize("line", ["", "|||", "no story", "x|a|b|c", "5|||alone", "1|a"])
 def test_a_line_that_is_none_is_told_as_it_is(line: str) -> None:
     """Whatever stands in a story, it is told, and nothing breaks."""
-    broken = told.Violation("r", "g", "p", "s", 5, "", "", [line, STORY[0]])
+    broken = told.ViolationFacts("r", "g", "p", "s", 5, "", "", [line, STORY[0]])
 
     story = story_of(broken)
 
@@ -284,7 +284,7 @@ def test_many_who_take_part_share_a_lane() -> None:
     """A story of more than fit has a lane for the others, and tells who they are."""
     lines = [f"{k}|broker|consumer-{k:02}|Stop" for k in range(20)]
 
-    drawn = story_of(told.Violation("r", "g", "p", "s", 20, "", "", lines)).drawn
+    drawn = story_of(told.ViolationFacts("r", "g", "p", "s", 20, "", "", lines)).drawn
 
     assert drawn is not None
     assert OTHERS in drawn.lanes
@@ -319,7 +319,8 @@ def test_a_timeline_tells_what_is_not_known_and_what_is_open(facts: Facts) -> No
 def test_generations_too_close_to_be_read_have_no_number() -> None:
     """A mark's number is left out where it would lie upon the one before; its title stays."""
     rows = [told.Generation(n, 1, n * S // 100, "settled") for n in range(1, 4)]
-    history = told.History("r", "g", [told.Interval("p-0", "c", 0, 90 * S, "stopped", True, 1)],
+    intervals = [told.DeliveryInterval("p-0", "c", 0, 90 * S, "stopped", True, 1)]
+    history = told.History("r", "g", intervals,
                            rows, [], "")  # fmt: skip
 
     (drawn,) = timelines_of(history)

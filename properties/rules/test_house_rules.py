@@ -55,12 +55,9 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 """What may be of either side of a connection; and mistakes of our own."""
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
-    "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change", "Column",
-    "Committed", "Compared", "Connection", "Declared", "Deposed", "Elected", "Failed", "Figure",
-    "Following", "Generation", "Group", "Held", "Instance", "Interval", "Link", "Member", "Node",
-    "Paths", "Process", "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled",
-    "Snapshot", "Step", "Store", "Summary", "Table", "Timeline", "TraceLine", "Tracer", "Tracers",
-    "Verdict", "Violation", "Walk", "What", "_Reader",
+    "Answered", "Ask", "Assigned", "Broken", "Broker", "Change", "Committed", "Connection",
+    "Deposed", "Elected", "Generation", "Held", "Instance", "Member", "Node", "Paths", "Report",
+    "Session", "Snapshot", "Step", "Store", "TraceLine", "Tracer", "Tracers", "What",
 })  # fmt: skip
 """Names that two classes of a package have still: none is to be added."""
 

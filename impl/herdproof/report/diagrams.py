@@ -119,7 +119,7 @@ def move(number: int, step: StoryStep, at: Mapping[str, int], y: int, kind: Acti
 
 
 @dataclass(frozen=True)
-class Node:
+class MemberBox:
     """A member: its box around (x, y)."""
 
     name: str
@@ -145,7 +145,7 @@ class Drawing:
     """A state machine's drawing."""
 
     machine: StateMachine
-    nodes: tuple[Node, ...]
+    nodes: tuple[MemberBox, ...]
     arrows: tuple[Arrow, ...]
     width: int
     height: int
@@ -168,7 +168,7 @@ def drawing(machine: StateMachine) -> Drawing:
     nodes = {}
     for k, name in enumerate(machine.members):
         angle = 2 * pi * k / number - pi / 2
-        nodes[name] = Node(
+        nodes[name] = MemberBox(
             name, width / 2 + rx * cos(angle), ry * (1 + sin(angle)) + EDGE,
             26 + 8 * len(name), name in machine.initial,
         )  # fmt: skip
@@ -177,7 +177,7 @@ def drawing(machine: StateMachine) -> Drawing:
     return Drawing(machine, tuple(nodes.values()), arrows, width, height)
 
 
-def arrow(a: Node, b: Node, actions: tuple[str, ...]) -> Arrow:
+def arrow(a: MemberBox, b: MemberBox, actions: tuple[str, ...]) -> Arrow:
     """A curve that bends to one side, so that the way back lies beside it."""
     dx, dy = b.x - a.x, b.y - a.y
     length = hypot(dx, dy) or 1.0
@@ -198,7 +198,7 @@ def along(share: float, a: float, b: float, c: float) -> float:
     return (1 - share) ** 2 * a + 2 * share * (1 - share) * b + share**2 * c
 
 
-def border(node: Node, x: float, y: float) -> tuple[float, float]:
+def border(node: MemberBox, x: float, y: float) -> tuple[float, float]:
     """Where the line from a box's middle to this point leaves the box."""
     dx, dy = x - node.x, y - node.y
     across = (node.width / 2 + 3) / abs(dx) if dx else float("inf")

@@ -68,21 +68,21 @@ def tone(finding: Finding) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class HtmlTable:
     """A table's columns and rows; a cell holds texts, each with the finding that it is about."""
 
     columns: tuple[str, ...]
     rows: list[tuple[str, str, list[list[tuple[str, Finding]]]]]
 
 
-def table(report: Report, columns: tuple[str, ...]) -> Table:
+def table(report: Report, columns: tuple[str, ...]) -> HtmlTable:
     """One row for each property: its name, its sentence, and a cell for each subject."""
     rows = []
     for name, findings in texts.rows(report.of(*columns)).items():
         cells = [texts.parts([f for f in findings if f.subject == c]) for c in columns]
         grouped = name in texts.GROUPS.values()
         rows.append((name, "" if grouped else findings[0].sentence, cells))
-    return Table(columns, rows)
+    return HtmlTable(columns, rows)
 
 
 # ── Stories ─────────────────────────────────────────────────────────────────────────────────

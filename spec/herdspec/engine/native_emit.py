@@ -342,13 +342,13 @@ class Expansion:
 
     def successor(self, instance: Instance) -> list[Value]:
         """The words after the step."""
-        change = Change(self.values)
+        change = SlotUpdates(self.values)
         for key, new in instance.updates.items():
             change.write(key, new)
         return change.words()
 
 
-class Change:
+class SlotUpdates:
     """New values for some slots, gathered word by word."""
 
     def __init__(self, values: Values) -> None:

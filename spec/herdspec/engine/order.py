@@ -102,7 +102,7 @@ class OrderEmitter(Emitter):
         return []
 
     def order(self) -> list[Any]:
-        """That the order is total, with a least element."""
+        """The facts that the order is total, with a least element."""
         x, y, z = (z3.Const(n, self.sort(NAT)) for n in "xyz")
         le = self.at_most
         return [

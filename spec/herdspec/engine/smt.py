@@ -130,11 +130,11 @@ class Emitter:
         return self.leaves[e]
 
     def naturals(self) -> list[Any]:
-        """That each number of the state is within its type."""
+        """The facts that each number of the state is within its type."""
         return [e for f in self.spec.fields for e in self.ranges(g.field(f.name, f.kind))]
 
     def ranges(self, e: Expr) -> list[Any]:
-        """That each number of a field or a parameter, which may be a map, is within its type."""
+        """The facts that each number of a field or parameter (a map, too) is within its type."""
         leaf = self.leaf(e)
         if not isinstance(e.kind, MapOf):
             return self.natural(e.kind, leaf)
@@ -142,7 +142,7 @@ class Emitter:
         return [z3.ForAll(xs, within) for within in self.natural(e.kind.value, leaf(*xs))]
 
     def natural(self, kind: Type, term: Any) -> list[Any]:
-        """That a value of this type is not negative nor too large, if it is or holds a number."""
+        """The facts that no number in a value of this type is negative or too large."""
         if isinstance(kind, Nat):
             return [term >= 0]
         if isinstance(kind, Range):

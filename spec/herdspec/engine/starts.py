@@ -31,7 +31,7 @@ MOST_STARTS = 1 << 26
 
 
 @dataclass(frozen=True)
-class Declared(Ground):
+class DeclaredGround(Ground):
     """A ground spec in which nothing has happened: its slots hold what is declared."""
 
     def leaf(self, e: Expr, index: tuple[int, ...]) -> Expr:
@@ -60,7 +60,7 @@ class Declared(Ground):
 class Choices:
     """All choices of some parameters, by number: each parameter's digits, the last the fastest."""
 
-    def __init__(self, declared: Declared, name: str, parameters: Parameters) -> None:
+    def __init__(self, declared: DeclaredGround, name: str, parameters: Parameters) -> None:
         self.digits = [declared.digits(parameter, p) for parameter, p in parameters]
         self.are_maps = [isinstance(p.kind, MapOf) for _, p in parameters]
         self.number = prod(digit.values for digits in self.digits for digit in digits)
@@ -108,7 +108,9 @@ class Start:
     the axioms (`kept`), and where what it leads to is `within` the bounds.
     """
 
-    def __init__(self, declared: Declared, axioms: tuple[Expr, ...], action: Action | None) -> None:
+    def __init__(
+        self, declared: DeclaredGround, axioms: tuple[Expr, ...], action: Action | None
+    ) -> None:
         self.action, slots = action, declared.slots
         self.possible = self.defined = fits = g.TRUE
         self.updates: Mapping[SlotKey, Expr] = {}
@@ -130,7 +132,7 @@ class Start:
 
 def starts(ground: Ground) -> list[Start]:
     """Every way to begin; what is assumed of all of them are the axioms."""
-    declared = Declared(ground.spec, ground.sizes, ground.bound, ground.faults)
+    declared = DeclaredGround(ground.spec, ground.sizes, ground.bound, ground.faults)
     assumed = (p for p in ground.spec.properties if p.expectation is Expectation.AXIOM)
     axioms = tuple(ground.property(p) for p in assumed)
     return [Start(declared, axioms, action) for action in ground.spec.starts or (None,)]

@@ -188,7 +188,7 @@ def equal(a: Value, b: Value) -> Expr:
 
 
 def within(kind: Type, e: Expr) -> Expr:
-    """That a value is one of its type: numbers may have left their range."""
+    """The condition that a value is one of its type: numbers may have left their range."""
     match kind:
         case MapOf(keys=keys, value=value):
             bounds = tuple(g.fresh("k", k) for k in keys)

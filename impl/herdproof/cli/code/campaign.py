@@ -16,7 +16,7 @@ from herdspec.language.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from herdproof.pipeline.campaign.campaign import Summary, Tell
+    from herdproof.pipeline.campaign.campaign import CampaignSummary, Tell
     from herdproof.pipeline.campaign.runs import Asked
     from herdproof.pipeline.campaign.work import Plan
 
@@ -68,7 +68,7 @@ def campaign(
     raise typer.Exit(standing.value)
 
 
-def run(plan: Plan, out: str, master: str | None, tell: Tell) -> Summary:
+def run(plan: Plan, out: str, master: str | None, tell: Tell) -> CampaignSummary:
     """The campaign, here or on Spark."""
     from herdproof.pipeline.campaign.campaign import run_here, run_on_spark
 
@@ -149,14 +149,14 @@ def _said(found: Any) -> str:
 _STANDINGS = {"kept": Standing.HOLDS, "broken": Standing.FAILS}
 
 
-def standing_of(summary: Summary) -> Standing:
+def standing_of(summary: CampaignSummary) -> Standing:
     """The standing of a campaign."""
     if summary.outcomes["broken"]:
         return Standing.FAILS
     return Standing.UNKNOWN if summary.outcomes["unknown"] else Standing.HOLDS
 
 
-def print_summary(output: Output, summary: Summary, out: str) -> None:
+def print_summary(output: Output, summary: CampaignSummary, out: str) -> None:
     """Print how many runs broke what, the first of them, and the curve of edges."""
     plan = summary.plan
     output.line(
@@ -199,7 +199,7 @@ def _again(output: Output, plan: Plan, runs: Sequence[Any]) -> None:
         output.line(f"{again}: {row['told']}")
 
 
-def conclusion(summary: Summary, standing: Standing) -> str:
+def conclusion(summary: CampaignSummary, standing: Standing) -> str:
     """The last line."""
     if standing is Standing.FAILS:
         return f"It fails: {counted(summary.outcomes['broken'], 'run')} broke a promise."

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument
-from herdproof.cli.spec.walk import MOST_STARTS, Walk, different
+from herdproof.cli.spec.walk import MOST_STARTS, SpecPath, different
 from herdproof.report.render import Output
 from herdspec.check.verdict import counted
 from herdspec.language.errors import UsageError
@@ -49,7 +49,7 @@ def step(
     sizes = sizes_of(subject.spec, size or [])
     most = faults + 1 if bound is None else bound
     machine = Machine(Ground(subject.spec, sizes, most, faults))
-    walk = Walk.of(whole_name(spec, subject), subject.name, machine)
+    walk = SpecPath.of(whole_name(spec, subject), subject.name, machine)
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(HELP)
     StepConversation(walk, out.line).run(answers(sys.stdin.isatty()))
@@ -70,7 +70,7 @@ def answers(prompt: bool) -> Iterator[str]:
 class StepConversation:
     """Answers lines with lines."""
 
-    walk: Walk
+    walk: SpecPath
     say: Callable[[str], None]
 
     def run(self, lines: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ MOST_STARTS = 50
 
 
 @dataclass
-class Walk:
+class SpecPath:
     """
     A path through a spec, in its plain Python, within the budget of faults.
 
@@ -37,7 +37,7 @@ class Walk:
     path: list[Step] = field(default_factory=list)
 
     @classmethod
-    def of(cls, spec: str, name: str, machine: Machine) -> Walk:
+    def of(cls, spec: str, name: str, machine: Machine) -> SpecPath:
         """A walk at its beginning; raises `UsageError` where a spec has no initial state."""
         starts = list(islice(machine.starts(), MOST_STARTS + 1))
         if not starts:

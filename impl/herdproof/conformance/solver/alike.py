@@ -65,7 +65,7 @@ def _coloured(f: Fact, colours: Colours) -> tuple[Any, ...]:
 
 
 def fact(name: str, kind: Type, at: Sequence[int], number: int) -> Fact:
-    """That an entry has a value."""
+    """The fact that an entry has a value."""
     keys = kind.keys if isinstance(kind, MapOf) else ()
     value = kind.value if isinstance(kind, MapOf) else kind
     named = [(k.name, n) if isinstance(k, SortOf) else n for k, n in zip(keys, at, strict=True)]

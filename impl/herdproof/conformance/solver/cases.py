@@ -22,7 +22,7 @@ MOST_CASES = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class GuardCase:
     """
     One way in which an action's guard holds (`allowed`), or fails.
 
@@ -50,10 +50,10 @@ def _bare(told: str) -> str:
     return told[1:-1] if told.startswith("(") and all(depths[:-1]) else told
 
 
-def cases_of(action: Action, *, allowed: bool) -> list[Case]:
+def cases_of(action: Action, *, allowed: bool) -> list[GuardCase]:
     """All cases of an action."""
     whole = action.guard if allowed else g.negate(action.guard)
-    return [Case(action, way, allowed) for way in disjuncts(whole)]
+    return [GuardCase(action, way, allowed) for way in disjuncts(whole)]
 
 
 def disjuncts(e: Expr) -> list[Expr]:

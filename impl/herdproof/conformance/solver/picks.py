@@ -16,7 +16,7 @@ from typing import Any
 import z3
 
 from herdproof.conformance.solver.alike import Alike
-from herdproof.conformance.solver.cases import Case, conditions, looked_at
+from herdproof.conformance.solver.cases import GuardCase, conditions, looked_at
 from herdspec.check.proof.counterexample import Entry, Model, Reader
 from herdspec.check.proof.small import Small
 from herdspec.check.proof.universe import entries, expand
@@ -57,7 +57,7 @@ NEAR = 2
 class Picked:
     """A state, the arguments of the action that is asked about, and a key for all such alike."""
 
-    case: Case
+    case: GuardCase
     state: Spec
     arguments: tuple[Any, ...]
     key: tuple[Any, ...]
@@ -98,9 +98,9 @@ class Picker:
         }
         self._terms = [(e.kind, self.emit.formula(e)) for e in self._entries.values()]
         self.solver.add(*self._sized(), *self._shaped())
-        self._asked: dict[Case, _Asked] = {}
+        self._asked: dict[GuardCase, _Asked] = {}
 
-    def pick(self, case: Case) -> Picked | None:
+    def pick(self, case: GuardCase) -> Picked | None:
         """
         A state in which the case is given; None if there is none at this size.
 
@@ -129,7 +129,7 @@ class Picker:
 
     # ── What z3 is asked ────────────────────────────────────────────────────────────────────
 
-    def _ask(self, case: Case) -> _Asked:
+    def _ask(self, case: GuardCase) -> _Asked:
         """Name a case's formula, and find what it and the step tell apart."""
         whole = expand(case.formula, self.elements)
         name = z3.FreshConst(z3.BoolSort(self.emit.context), "case")
@@ -177,7 +177,7 @@ class Picker:
         return self.emit.number(max(number, 0))
 
     def _sized(self) -> list[Any]:
-        """That no natural is larger than the plain Python of a machine takes."""
+        """The facts that no natural is larger than the plain Python of a machine takes."""
         found = []
         for kind, term in self._terms:
             guards = []
@@ -190,7 +190,7 @@ class Picker:
         return found
 
     def _shaped(self) -> list[Any]:
-        """That parts of a record are all there or none, and channels are filled from the first."""
+        """The facts that a record's parts are all there or none; channels fill from the first."""
         found, names = [], iter(f.name for f in self.spec.fields)
         before: str | None = None
         for group in groups(self.spec.rich):
@@ -212,7 +212,7 @@ class Picker:
 
     # ── What z3 answers ─────────────────────────────────────────────────────────────────────
 
-    def _read(self, case: Case, model: z3.ModelRef) -> Picked:
+    def _read(self, case: GuardCase, model: z3.ModelRef) -> Picked:
         reader = Reader(self.emit, Model(model, self.elements))
         read = [reader.read(kind, term) for kind, term in self._terms]
         numbers = dict(zip(self._entries, read, strict=True))
@@ -231,7 +231,7 @@ class Picker:
 
 
 @dataclass(frozen=True)
-class Group:
+class FieldGroup:
     """Flat fields, one after the other, that are there together, or not at all."""
 
     parts: int
@@ -239,7 +239,7 @@ class Group:
     """True if they are there only if the group before is: a cell of a channel."""
 
 
-def groups(rich: Mapping[str, Rich]) -> Iterator[Group]:
+def groups(rich: Mapping[str, Rich]) -> Iterator[FieldGroup]:
     """A spec's flat fields, in order, by what is there together."""
     for kind in rich.values():
         inner = kind.value if isinstance(kind, Table) else kind
@@ -247,9 +247,9 @@ def groups(rich: Mapping[str, Rich]) -> Iterator[Group]:
             case MachineOf(shape=shape):
                 yield from groups(shape.rich)
             case OptionalRecord():
-                yield Group(sum(1 for _ in parts(inner)))
+                yield FieldGroup(sum(1 for _ in parts(inner)))
             case ChannelOf(item=item, capacity=capacity):
                 width = sum(1 for _ in parts(optional(item)))
-                yield from (Group(width, follows=cell > 0) for cell in range(capacity))
+                yield from (FieldGroup(width, follows=cell > 0) for cell in range(capacity))
             case _:
-                yield from (Group(1) for _ in parts(kind))
+                yield from (FieldGroup(1) for _ in parts(kind))

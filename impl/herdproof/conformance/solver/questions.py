@@ -21,7 +21,7 @@ from herdproof.conformance.adapter import CannotLoad, method_of
 from herdproof.conformance.holding.held import Deed, Differs, Held, LoadedOtherwise
 from herdproof.conformance.holding.seen import unlike_initially
 from herdproof.conformance.holding.told import program
-from herdproof.conformance.solver.cases import Case, conditions
+from herdproof.conformance.solver.cases import GuardCase, conditions
 from herdspec.check.exploration.bounds import first_bound, raised
 from herdspec.check.exploration.columned import truths
 from herdspec.check.exploration.exploration import Exploration, Story
@@ -39,7 +39,7 @@ from herdspec.language.types import BOOL, MapOf, Option
 from herdspec.language.values import encode
 
 if TYPE_CHECKING:
-    from herdproof.conformance.solver.solved import Run
+    from herdproof.conformance.solver.solved import SolverRun
 
 SMALL = (1, 2, 3)
 """At so many elements of each sort runs are looked for."""
@@ -57,7 +57,7 @@ class Question:
     `lines` say how; with a `story` the state at its end is reached.
     """
 
-    case: Case
+    case: GuardCase
     state: Spec
     arguments: tuple[Any, ...]
     sentence: str
@@ -82,7 +82,7 @@ class Question:
 class Settler:
     """Looks for a story to one question."""
 
-    def __init__(self, run: Run, question: Question, faults: int, ends: float) -> None:
+    def __init__(self, run: SolverRun, question: Question, faults: int, ends: float) -> None:
         self.run = run
         self.question = question
         self.faults = faults
@@ -159,7 +159,7 @@ class Settler:
     # ── Situations ──────────────────────────────────────────────────────────────────────────
 
     def _situation(self) -> Expr | None:
-        """That an action's parameters can be chosen so that all is as it is in the question."""
+        """The condition that an action's parameters can be chosen as in the question."""
         maps = (isinstance(p.kind, MapOf) for _, p in self.question.case.action.parameters)
         return None if any(maps) else self._situation_of(self.question.state)
 
@@ -253,7 +253,7 @@ class Settler:
         self.question.looked = f"no story comes to it ({far})"
 
     def _never(self, state: Spec) -> Promise:
-        """That the spec is never in this state."""
+        """The promise that the spec is never in this state."""
         parts = []
         numbers = self.machine.numbers(state)
         kinds = {f.name: f.kind for f in self.spec.fields}
@@ -345,7 +345,7 @@ def _kept(spec: Specification) -> Iterator[Promise]:
 
 
 def _is(name: str, kind: Any, at: Sequence[int], number: int) -> Expr:
-    """That an entry has a value, given as slots hold it."""
+    """The condition that an entry has a value, given as slots hold it."""
     keys = kind.keys if isinstance(kind, MapOf) else ()
     value = kind.value if isinstance(kind, MapOf) else kind
     indices = [g.const(k, bool(n) if k == BOOL else n) for k, n in zip(keys, at, strict=True)]

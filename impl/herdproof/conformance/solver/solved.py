@@ -21,7 +21,7 @@ from typing import Any
 from herdproof.conformance.adapter import Adapter, CannotLoad, check_load, method_of
 from herdproof.conformance.holding.held import Deed, Differs, Hangs, Held, LoadedOtherwise, Raises
 from herdproof.conformance.holding.seen import Look, saw_nothing, unlike_initially
-from herdproof.conformance.solver.cases import Case, cases_of
+from herdproof.conformance.solver.cases import GuardCase, cases_of
 from herdproof.conformance.solver.hypotheses import Hypotheses, hypotheses
 from herdproof.conformance.solver.picks import NoAnswer, Picked, Picker
 from herdproof.conformance.solver.questions import Question, Settler, explored, number_of, said
@@ -54,7 +54,7 @@ NOT_LOADABLE = "no state that can be loaded allows it"
 class Tally:
     """The tally of one case of an action."""
 
-    case: Case
+    case: GuardCase
     picked: int = 0
     """Distinct states (with their arguments), up to the names of elements."""
     agreed: int = 0
@@ -182,7 +182,7 @@ def solved(
     `memory` knows. Stories are looked for with so many `faults`, for `settling` seconds in all;
     which states can be reached is explored for `looking` seconds. Raises `AdapterError`.
     """
-    run = Run(Held(spec, adapter, **sizes), seed, looking)
+    run = SolverRun(Held(spec, adapter, **sizes), seed, looking)
     check_load(adapter)
     known = hypotheses(run.held.spec, proof, memory)
     run.begin(known)
@@ -193,7 +193,7 @@ def solved(
     return run.found
 
 
-class Run:
+class SolverRun:
     """One run of `solved`."""
 
     def __init__(self, held: Held, seed: int, looking: float) -> None:
@@ -231,7 +231,7 @@ class Run:
         self.picker = Picker(self.held.machine, formulas, self.chance)
         self.found.tallies = [Tally(case) for case in self._cases()]
 
-    def _cases(self) -> Iterator[Case]:
+    def _cases(self) -> Iterator[GuardCase]:
         """The questions to the code: each case of its actions, and what it must refuse."""
         adapter = self.adapter
         for action in self.held.spec.actions:
@@ -278,7 +278,7 @@ class Run:
         self.judge(picked, tally)
 
     def stands(
-        self, state: Spec, case: Case, arguments: tuple[Any, ...], at: Machine | None = None
+        self, state: Spec, case: GuardCase, arguments: tuple[Any, ...], at: Machine | None = None
     ) -> bool:
         """Tells whether the plain Python says of a state and an action's case what z3 says."""
         run = at or self.held.machine

@@ -159,9 +159,9 @@ def _followed(
     work: Work, key: Key, own: Iterable[Any], common: Common, replay: bool
 ) -> Iterator[Rows]:
     """A long group's rows, from its lines in the order of time, some thousands at a time."""
-    from herdproof.pipeline.audit.following import Came, Following, not_replayed
+    from herdproof.pipeline.audit.following import Came, FollowedGroup, not_replayed
 
-    following = Following(*key)
+    following = FollowedGroup(*key)
     following.miss(common.missing)
     merged = merge(own, sorted(common.lines, key=_time), key=_time)
     while some := list(islice(merged, LONG_PART)):

@@ -185,7 +185,7 @@ def _gap(before: Any, line: Any) -> Gap | None:
     return Gap(last, line.sequence, why, line.role, line.node, many)
 
 
-class Following:
+class FollowedGroup:
     """One group of one run."""
 
     def __init__(self, protocol: str, run: str, group: str) -> None:
@@ -258,7 +258,7 @@ class Following:
 
     def ended(self) -> tuple[Rows, list[Came], list[str]]:
         """If nothing came any more: the last rows, the lines told by then, and all doubts."""
-        other: Following = pickle.loads(pickle.dumps(self))
+        other: FollowedGroup = pickle.loads(pickle.dumps(self))
         other.miss(other._gaps.perhaps)
         other.may_miss(())
         aside, told = other.tell(FOR_EVER)
@@ -367,7 +367,7 @@ class Bucket:
 
     def __init__(self, protocol: str, run: str) -> None:
         self.protocol, self.run = protocol, run
-        self._groups: dict[str, Following] = {}
+        self._groups: dict[str, FollowedGroup] = {}
         self._common: list[Came] = []
         self._numbers = Numbers()
         self._gaps: set[MissingNumbers] = set()
@@ -383,7 +383,7 @@ class Bucket:
         until_ns = self._latest_ns - late_ns
         gaps, perhaps = self._new_gaps(numbers, until_ns)
         for group in own.keys() - self._groups.keys():
-            self._groups[group] = Following(self.protocol, self.run, group)
+            self._groups[group] = FollowedGroup(self.protocol, self.run, group)
             self._groups[group].miss(sorted(self._gaps.difference(gaps)))
             own[group] = [*self._common, *own[group]]
         self._common += common
@@ -405,7 +405,7 @@ class Bucket:
         return gaps, [gap for gap in every if gap.until_ns >= until_ns]
 
     def _part(
-        self, following: Following, came: list[Came], gaps: list[MissingNumbers],
+        self, following: FollowedGroup, came: list[Came], gaps: list[MissingNumbers],
         perhaps: list[MissingNumbers], until_ns: int,
     ) -> Part:  # fmt: skip
         following.miss(gaps)

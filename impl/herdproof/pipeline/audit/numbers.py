@@ -23,7 +23,7 @@ Node = tuple[str, str]
 FOR_EVER = 2**64
 
 
-class Interval(NamedTuple):
+class NumberRange(NamedTuple):
     """Lines without a gap: their numbers, and the times of the first and the last one."""
 
     since_ns: int
@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 class Numbers:
     """The intervals of each node; a node's processes each begin with 1."""
 
-    seen: dict[Node, list[Interval]] = field(default_factory=lambda: defaultdict(list))
+    seen: dict[Node, list[NumberRange]] = field(default_factory=lambda: defaultdict(list))
     _elsewhere: set[Node] = field(default_factory=set)
     """Nodes of which others read lines too: the next number may be a later process's."""
 
@@ -48,14 +48,14 @@ class Numbers:
             self._elsewhere.add((role, node))
         longest_ns = RESTART_NS if (role, node) in self._elsewhere else FOR_EVER
         if of and sequence == last + 1 and 0 <= time_ns - until_ns < longest_ns:
-            of[-1] = Interval(since_ns, first, sequence, time_ns)
+            of[-1] = NumberRange(since_ns, first, sequence, time_ns)
         else:
-            of.append(Interval(time_ns, sequence, sequence, time_ns))
+            of.append(NumberRange(time_ns, sequence, sequence, time_ns))
 
     def add(self, packed: bytes) -> None:
         """Add the numbers that somebody else has noted."""
         for role, node, intervals in json.loads(packed):
-            self.seen[role, node] += [Interval(*interval) for interval in intervals]
+            self.seen[role, node] += [NumberRange(*interval) for interval in intervals]
 
     @property
     def packed(self) -> bytes:
@@ -82,7 +82,7 @@ class Numbers:
             self.seen[node] = [*_joined(done), *kept]
 
 
-def _gaps(intervals: list[Interval]) -> Iterator[tuple[int, int, Interval]]:
+def _gaps(intervals: list[NumberRange]) -> Iterator[tuple[int, int, NumberRange]]:
     """The last number before each gap and its time, and the interval after it."""
     began_ns, last, since_ns = None, 0, 0
     for interval in sorted(intervals):
@@ -95,9 +95,9 @@ def _gaps(intervals: list[Interval]) -> Iterator[tuple[int, int, Interval]]:
         last, since_ns = max(last, interval.last), max(since_ns, interval.until_ns)
 
 
-def _joined(intervals: list[Interval]) -> list[Interval]:
+def _joined(intervals: list[NumberRange]) -> list[NumberRange]:
     """Intervals in order, with those joined that follow each other."""
-    found: list[Interval] = []
+    found: list[NumberRange] = []
     for interval in sorted(intervals):
         if found and interval.first == found[-1].last + 1:
             found[-1] = found[-1]._replace(last=interval.last, until_ns=interval.until_ns)

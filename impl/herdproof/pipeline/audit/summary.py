@@ -18,7 +18,7 @@ VERDICTS = ("holds", "violated", "unknown", "not observable")
 
 
 @dataclass
-class Violation:
+class ToldViolation:
     """A violation, as the summary tells it."""
 
     run: str
@@ -44,7 +44,7 @@ class Summary:
     unknown: list[str]
     """Why something is unknown: the reasons that come most often."""
     violations: int
-    told: list[Violation]
+    told: list[ToldViolation]
     """The first of the violations."""
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -98,7 +98,10 @@ def summed_up(
         verdicts=verdicts,
         unknown=[f"{why} ({n:,})" for why, n in tallies.unknown(UNKNOWN_MOST)],
         violations=violations,
-        told=[Violation(**{c: row[c] for c in Violation.__dataclass_fields__}) for row in first],
+        told=[
+            ToldViolation(**{c: row[c] for c in ToldViolation.__dataclass_fields__})
+            for row in first
+        ],
     )
 
 

@@ -97,11 +97,11 @@ class AdapterSimulated:
         short = shortened(held, differs) if shrink else differs
         return [f'Seed {asked.seed} breaks: "{SENTENCE}"', "", *str(short).splitlines()]
 
-    def walk(self, asked: Asked) -> Walk:
+    def walk(self, asked: Asked) -> AdapterWalk:
         """The walk of a seed."""
         spec = self._protocol.verified()
         held = Held(spec, self._adapter(asked.flaw), **self._sizes[asked.mix])
-        return Walk(held, asked, self.name)
+        return AdapterWalk(held, asked, self.name)
 
     def _walked(self, asked: Asked) -> tuple[Ran, Held, Differs | None]:
         """Walk, and write down what was done."""
@@ -121,7 +121,7 @@ class AdapterSimulated:
         return ran, walk.held, differs
 
 
-class Walk:
+class AdapterWalk:
     """One walk; each step that the code took when it was offered is a line of its trace."""
 
     turns = TURNS

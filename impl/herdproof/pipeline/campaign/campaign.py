@@ -49,7 +49,7 @@ LARGEST_TASK = 200
 
 
 @dataclass
-class Summary:
+class CampaignSummary:
     """The outcome of a campaign."""
 
     plan: Plan
@@ -84,11 +84,11 @@ class Summary:
 # ── In this process ─────────────────────────────────────────────────────────────────────────
 
 
-def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None) -> Summary:
+def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None) -> CampaignSummary:
     """All runs in this process, one after the other; the tables go to `out`."""
     began, store = perf_counter(), Store(None, str(out))
     store.check()
-    summary, merged = Summary(plan), Merged(plan)
+    summary, merged = CampaignSummary(plan), Merged(plan)
     try:
         with _Writers(Path(store.begin())) as writers:
             for rows in campaign_rows(plan):
@@ -109,7 +109,7 @@ def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None)
     return summary
 
 
-def _count(summary: Summary, run: Row) -> None:
+def _count(summary: CampaignSummary, run: Row) -> None:
     """A run's row."""
     summary.outcomes[run["outcome"]] += 1
     summary.cpu_s += run["seconds"]
@@ -156,7 +156,7 @@ class _Writers:
 
 def run_on_spark(
     spark: Any, plan: Plan, store: Store, tell: Tell = lambda _words, _fraction: None
-) -> Summary:
+) -> CampaignSummary:
     """The runs of a plan on Spark's workers, to the tables of the store."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as f
@@ -260,12 +260,12 @@ def _edges(rows: Any, plan: Plan) -> Any:
     return found.withColumns({"run": run, "group": f.lit("")}).select(*columns).orderBy("edge")
 
 
-def _summed_up(whole: Any, plan: Plan) -> Summary:
+def _summed_up(whole: Any, plan: Plan) -> CampaignSummary:
     """The sum of the runs: counts, and the first broken ones."""
     from pyspark.sql import functions as f
 
     runs = whole.where(whole["table"] == "runs").select("runs.*")
-    summary = Summary(plan)
+    summary = CampaignSummary(plan)
     for row in runs.groupBy("outcome").agg(f.count("*").alias("n"), f.sum("seconds")).collect():
         summary.outcomes[row["outcome"]] = row["n"]
         summary.cpu_s += row["sum(seconds)"]

@@ -41,8 +41,8 @@ from herdproof.pipeline.exploration.levels import (
     runs_of,
 )
 from herdproof.pipeline.exploration.recover import Range
-from herdproof.pipeline.exploration.recovery import Recovery
-from herdproof.pipeline.exploration.store import Entries, Level, Store, with_ranks
+from herdproof.pipeline.exploration.recovery import GraphRecovery
+from herdproof.pipeline.exploration.store import Entries, Level, SearchDirectory, with_ranks
 from herdproof.pipeline.exploration.worker import PASSED, STATES, Search
 from herdspec.check.exploration.checkpoint import digest_of_search
 from herdspec.check.exploration.columned import Columned
@@ -51,7 +51,7 @@ from herdspec.check.exploration.exploration import Exploration, Progress, Story,
 from herdspec.check.exploration.explore import LARGE, MEMORY_BYTES, Explorer
 from herdspec.check.exploration.size import Estimate, estimated_states
 from herdspec.check.exploration.visited import Visited
-from herdspec.check.running.retell import Link, first_instance
+from herdspec.check.running.retell import PathLink, first_instance
 from herdspec.engine.columns import Words
 from herdspec.engine.native_emit import UNDEFINED, Checks, Unsupported
 from herdspec.language import graph as g
@@ -144,12 +144,12 @@ class SparkExplorer(Explorer):
         self.branches = branches(self.ground)
         self.committed: list[Level] = []
         self.cores: Callable[[], int] | None = None
-        self._opened: Store | None = None
+        self._opened: SearchDirectory | None = None
         self._planner: Planner | None = None
-        self._recovery: Recovery | None = None
+        self._recovery: GraphRecovery | None = None
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SearchDirectory:
         """The directory that was opened."""
         assert self._opened is not None, "a directory is opened before a search"
         return self._opened
@@ -176,7 +176,7 @@ class SparkExplorer(Explorer):
 
     def open(self, folder: str | Path, *, resume: bool = False) -> None:
         """Keep the levels in this directory; `resume` takes those that it has."""
-        self._opened = Store(folder, self.packing.words)
+        self._opened = SearchDirectory(folder, self.packing.words)
         digest = digest_of_search(self.packing, self.limit)
         if resume:
             self.store.check(digest)
@@ -365,7 +365,7 @@ class SparkExplorer(Explorer):
         """The first state from which the protocol alone cannot reach the formula, if any."""
         if self._recovery is None:
             mine = [i.by_protocol for i in self.ground.instances]
-            self._recovery = Recovery(self._run, self.committed, self._ranges(), mine)
+            self._recovery = GraphRecovery(self._run, self.committed, self._ranges(), mine)
         return self._recovery.stuck(formula)
 
     def _ranges(self) -> list[Range]:
@@ -403,13 +403,13 @@ class SparkExplorer(Explorer):
     def _row(self, state: int) -> Words:
         return self._entry(state)[:-1]
 
-    def _chain(self, state: int) -> list[Link]:
+    def _chain(self, state: int) -> list[PathLink]:
         """The states on a shortest path to one, from an initial one on."""
-        chain: list[Link] = []
+        chain: list[PathLink] = []
         while True:
             *row, rank = self._entry(state).tolist()
             is_initial = state < self.committed[0].count
-            chain.append(Link(tuple(row), 0 if is_initial else rank & 0xFFFF))
+            chain.append(PathLink(tuple(row), 0 if is_initial else rank & 0xFFFF))
             if is_initial:
                 return chain[::-1]
             state = rank >> 16

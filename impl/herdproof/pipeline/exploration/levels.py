@@ -21,7 +21,7 @@ from herdproof.pipeline.exploration.worker import (
     Expanded,
     Search,
     Settle,
-    Settled,
+    SettledStates,
     expand,
     settle,
 )
@@ -70,7 +70,7 @@ class Planner:
         settled = self._settled(level, bits, expanded)
         return next_level(level, bits, expanded, settled)
 
-    def _settled(self, level: Level, bits: int, expanded: list[Expanded]) -> list[Settled]:
+    def _settled(self, level: Level, bits: int, expanded: list[Expanded]) -> list[SettledStates]:
         """Find what is new among all successors of a level."""
         entries = sum(e.entries for e in expanded)
         tasks = 1 << bits
@@ -111,7 +111,9 @@ def runs_of(level: Level, parallel: int) -> Iterator[tuple[int, int]]:
             low = high
 
 
-def next_level(level: Level, bits: int, expanded: list[Expanded], settled: list[Settled]) -> Level:
+def next_level(
+    level: Level, bits: int, expanded: list[Expanded], settled: list[SettledStates]
+) -> Level:
     """The next level, of what its tasks have told."""
     found = dict(level.found)
     for e in expanded:

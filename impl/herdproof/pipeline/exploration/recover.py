@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdproof.pipeline.exploration.kernel import Kernel, received, shards_of
-from herdproof.pipeline.exploration.store import Entries, Piece, Store, with_ranks
+from herdproof.pipeline.exploration.store import Entries, Piece, SearchDirectory, with_ranks
 from herdproof.pipeline.exploration.worker import Search, parts_of
 from herdspec.check.exploration.columned import CHUNK, Columned, truths
 from herdspec.check.exploration.visited import Visited
@@ -68,7 +68,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
+class EdgeFile:
     """A file of edges (from position, to position), and how many each range has in it."""
 
     file: str
@@ -86,7 +86,7 @@ class Marked:
     """The edges of states that have none."""
 
 
-def rows_of(store: Store, wanted: Range) -> Iterator[tuple[int, Words]]:
+def rows_of(store: SearchDirectory, wanted: Range) -> Iterator[tuple[int, Words]]:
     """The states of a range, some thousands at a time, and the position of the first of them."""
     position = wanted.position
     for pieces in wanted.runs:
@@ -103,7 +103,7 @@ def rows_of(store: Store, wanted: Range) -> Iterator[tuple[int, Words]]:
 def link(bits: int, mine: list[bool], search: Search, wanted: Range) -> Linked:
     """Send a range's states and their successors by `mine`, with positions, to their shards."""
     kernel = received(search.kernel)
-    store = Store(search.folder, kernel.packing.words)
+    store = SearchDirectory(search.folder, kernel.packing.words)
     placed, asked = store.fresh(PLACED, 0), store.fresh(ASKED, 0)
     sizes: tuple[list[list[int]], list[list[int]]] = ([], [])
     with placed.open("wb") as states, asked.open("wb") as successors:
@@ -136,10 +136,10 @@ def _successors(
             yield with_ranks(made, here[source])
 
 
-def answer(search: Search, wanted: Answer) -> Answered:
+def answer(search: Search, wanted: Answer) -> EdgeFile:
     """Write the edges that lead to a shard, in the order of the ranges that they come from."""
     kernel = received(search.kernel)
-    store = Store(search.folder, kernel.packing.words)
+    store = SearchDirectory(search.folder, kernel.packing.words)
     parts = [
         piece
         for one in wanted.linked
@@ -158,7 +158,7 @@ def answer(search: Search, wanted: Answer) -> Answered:
                 assert (at >= 0).all(), "every successor was found"
                 file.write(np.column_stack([entries[:, -1], held[at, -1]]).data)
             counts.append(sum(piece.size for piece in pieces))
-    return Answered(file=path.name, counts=counts)
+    return EdgeFile(file=path.name, counts=counts)
 
 
 # ── Marks ───────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +167,7 @@ def answer(search: Search, wanted: Answer) -> Answered:
 def mark(formula: Expr, search: Search, wanted: Range) -> Marked:
     """Mark the states of a range of which the formula holds."""
     kernel = received(search.kernel)
-    store = Store(search.folder, kernel.packing.words)
+    store = SearchDirectory(search.folder, kernel.packing.words)
     found = [truths(Columns(kernel.packing, rows), formula) for _, rows in rows_of(store, wanted)]
     return _written(store, wanted, np.concatenate(found), [])
 
@@ -185,8 +185,8 @@ class Spread:
 def spread(search: Search, wanted: Spread) -> Marked:
     """Mark more states of a range, until within it there are no more."""
     kernel = received(search.kernel)
-    store = Store(search.folder, kernel.packing.words)
-    edges = Store(search.folder, 1)
+    store = SearchDirectory(search.folder, kernel.packing.words)
+    edges = SearchDirectory(search.folder, 1)
     marks: Bits = np.concatenate(
         [np.fromfile(store.folder / name, np.uint8) for name in wanted.marks]
     )
@@ -218,7 +218,9 @@ def _bit(positions: NDArray[np.uint64]) -> Bits:
     return np.left_shift(np.uint8(1), (positions & np.uint64(7)).astype(np.uint8))
 
 
-def _written(store: Store, of: Range, truth: NDArray[np.bool_], links: list[Piece]) -> Marked:
+def _written(
+    store: SearchDirectory, of: Range, truth: NDArray[np.bool_], links: list[Piece]
+) -> Marked:
     """A range's marks, written to a file."""
     path = store.fresh(MARKS, 0)
     path.write_bytes(np.packbits(truth, bitorder="little").data)

@@ -10,7 +10,7 @@ import numpy as np
 
 from herdproof.pipeline.exploration.recover import (
     Answer,
-    Answered,
+    EdgeFile,
     Linked,
     Marked,
     Range,
@@ -26,7 +26,7 @@ from herdspec.language.graph import Expr
 RunTasks = Callable[[Callable[..., Any], Sequence[Any]], list[Any]]
 
 
-class Recovery:
+class GraphRecovery:
     """The graph of a search that came to its end, and what can be reached in it."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Recovery:
         linked: list[Linked] = self._run(partial(link, self._bits, self._mine), self.ranges)
         shards = range(1 << self._bits)
         wanted = [Answer(shard=k, bits=self._bits, linked=linked) for k in shards]
-        answered: list[Answered] = self._run(answer, wanted)
+        answered: list[EdgeFile] = self._run(answer, wanted)
         found: list[list[Piece]] = [[] for _ in self.ranges]
         for one in answered:
             for k, (offset, count) in enumerate(

@@ -102,7 +102,7 @@ class Level:
         return int(np.searchsorted(self.sections, state - self.first, "right")) - 1
 
 
-class Store:
+class SearchDirectory:
     """The directory of a search whose rows have so many words."""
 
     def __init__(self, folder: str | Path, words: int) -> None:

@@ -27,7 +27,7 @@ from herdproof.pipeline.exploration.kernel import (
     shard_of,
     shards_of,
 )
-from herdproof.pipeline.exploration.store import Entries, Level, Piece, Store
+from herdproof.pipeline.exploration.store import Entries, Level, Piece, SearchDirectory
 
 PASSED, STATES = "passed", "states"
 """The kinds of files: successors on their way to their shards, and states."""
@@ -93,7 +93,7 @@ class Settle:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled:
+class SettledStates:
     """The new states of each shard: where in the file, and how many in each section."""
 
     file: str
@@ -108,7 +108,7 @@ class Settled:
 def expand(search: Search, wanted: Expand) -> Expanded:
     """Write the successors of some states; the file ends with how many there are by round."""
     kernel = received(search.kernel)
-    store = Store(search.folder, kernel.packing.words)
+    store = SearchDirectory(search.folder, kernel.packing.words)
     rows, _ = store.numbered(wanted.pieces)
     counted = Counted(np.zeros(kernel.instances, np.int64))
     expander = expander_of(kernel, wanted.native)
@@ -127,7 +127,7 @@ def expand(search: Search, wanted: Expand) -> Expanded:
     )  # fmt: skip
 
 
-def parts_of(store: Store, name: str, rounds: int, bits: int) -> list[list[Piece]]:
+def parts_of(store: SearchDirectory, name: str, rounds: int, bits: int) -> list[list[Piece]]:
     """Where in a file of successors each shard's are, in order."""
     shards = 1 << bits
     path = store.folder / name
@@ -150,10 +150,10 @@ def parts_of(store: Store, name: str, rounds: int, bits: int) -> list[list[Piece
 # ── Settle ──────────────────────────────────────────────────────────────────────────────────
 
 
-def settle(search: Search, wanted: Settle) -> Settled:
+def settle(search: Search, wanted: Settle) -> SettledStates:
     """Write what is new of all that came for some shards."""
     kernel = received(search.kernel)
-    store = Store(search.folder, kernel.packing.words)
+    store = SearchDirectory(search.folder, kernel.packing.words)
     passed = [parts_of(store, name, rounds, wanted.bits) for name, rounds in wanted.passed]
     path = store.fresh(STATES, wanted.level)
     offsets, counts, orbits, written = [], [], 0, 0
@@ -172,10 +172,10 @@ def settle(search: Search, wanted: Settle) -> Settled:
             counts.append([int(n) for n in np.diff([0, *ends, total])])
             offsets.append(written)
             written += total
-    return Settled(file=path.name, offsets=offsets, counts=counts, orbits=orbits)
+    return SettledStates(file=path.name, offsets=offsets, counts=counts, orbits=orbits)
 
 
-def _entries(store: Store, pieces: list[Piece]) -> Iterator[Entries]:
+def _entries(store: SearchDirectory, pieces: list[Piece]) -> Iterator[Entries]:
     """The entries of these pieces, a part at a time; pieces that follow each other are small."""
     waiting: list[Entries] = []
     size = 0
@@ -205,7 +205,7 @@ class Kept:
     def take(self, key: Key, level: int, search: Search, kernel: Kernel) -> Shard:
         """A shard with all states before a level; until it is given back it is not kept."""
         _, bits, number, native = key
-        store = Store(search.folder, kernel.packing.words)
+        store = SearchDirectory(search.folder, kernel.packing.words)
         have, shard = self.shards.pop(key, (0, None))
         if shard is None or have > level:
             have, shard = 0, shard_of(kernel, native)
@@ -236,4 +236,4 @@ KEPT = Kept()
 @lru_cache(maxsize=64)
 def _committed(folder: str, run: str, words: int, level: int) -> Level:  # noqa: ARG001
     """A level that was committed, read once: while a search runs it does not change."""
-    return Store(folder, words).level(level)
+    return SearchDirectory(folder, words).level(level)

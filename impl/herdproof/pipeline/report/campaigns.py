@@ -30,7 +30,7 @@ class Mix:
 
 
 @dataclass(frozen=True)
-class Failed:
+class BrokenRun:
     """A run in which a promise was broken, and how it is called for again."""
 
     protocol: str
@@ -59,7 +59,7 @@ class Campaign:
     broken: int
     seconds: float
     mixes: Sequence[Mix]
-    failed: Sequence[Failed]
+    failed: Sequence[BrokenRun]
     edges: Mapping[str, int]
     """By action, how many of its edges were taken."""
     curve: Mapping[str, Sequence[Point]]
@@ -100,14 +100,14 @@ def campaign_of(tables: Tables) -> Campaign | None:
 _TEXTS = ("protocol", "run", "mix", "flaw", "told")
 
 
-def _failed(tables: Tables) -> list[Failed]:
+def _failed(tables: Tables) -> list[BrokenRun]:
     """The broken runs in the campaign's order, as many as are listed."""
-    found: list[tuple[int, Failed]] = []
+    found: list[tuple[int, BrokenRun]] = []
     columns = ("number", "seed", "broken", *_TEXTS)
     for batch in tables.batches("runs", columns, pc.field("outcome") == BROKEN):
         for row in batch.to_pylist():
             texts = {name: str(row[name] or "") for name in _TEXTS}
-            failed = Failed(**texts, seed=row["seed"], broken=row["broken"] or [])
+            failed = BrokenRun(**texts, seed=row["seed"], broken=row["broken"] or [])
             found.append((row["number"], failed))
         found = sorted(found, key=lambda f: f[0])[:FAILED]
     return [failed for _, failed in found]

@@ -12,7 +12,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 320, 120, 6, 22, 16
 
 
 @dataclass(frozen=True)
-class Column:
+class HistogramBar:
     """A bar of a histogram, and what is written at its foot."""
 
     x: float
@@ -23,7 +23,7 @@ class Column:
     title: str
 
 
-def columns(bars: Sequence[Bar], unit: str) -> list[Column]:
+def columns(bars: Sequence[Bar], unit: str) -> list[HistogramBar]:
     """A histogram; its labels are left out where they would lie upon each other."""
     most = max((bar.count for bar in bars), default=0) or 1
     width = (WIDTH - 2 * LEFT) / max(len(bars), 1)
@@ -34,7 +34,7 @@ def columns(bars: Sequence[Bar], unit: str) -> list[Column]:
         reach = "0" if bar.end == 0 else f"{said(bar.begin)} to {said(bar.end)} {unit}"
         label = said(bar.begin) if k % every == 0 else ""
         made.append(
-            Column(LEFT + k * width, HEIGHT - BOTTOM - height, width * 0.9, height, label,
+            HistogramBar(LEFT + k * width, HEIGHT - BOTTOM - height, width * 0.9, height, label,
                    f"{reach}: {bar.count:,}")
         )  # fmt: skip
     return made

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from herdproof.pipeline.report.facts import Violation
+from herdproof.pipeline.report.facts import ViolationFacts
 from herdproof.report.diagrams import CHARACTERS, LANE, PAD, TOP, Lanes, Move
 
 LANES = 7
@@ -38,7 +38,7 @@ class StoryLine:
 class Story:
     """A violation's story: as sentences, and drawn."""
 
-    violation: Violation
+    violation: ViolationFacts
     steps: Sequence[tuple[str, str, str]]
     """When, who (to whom), and what."""
     left_out: int
@@ -51,7 +51,7 @@ class Story:
         return self.violation.sentence or self.violation.property
 
 
-def story_of(violation: Violation) -> Story:
+def story_of(violation: ViolationFacts) -> Story:
     """A violation's story; without a drawing where it has no steps."""
     steps = [_step(line) for line in violation.story]
     told = steps[-STEPS:]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from herdproof.pipeline.report.availability import LONG_S, UnreadFacts, availability_of
 from herdproof.pipeline.report.campaigns import Campaign, campaign_of
-from herdproof.pipeline.report.figures import Figure, figures_of, unseen
+from herdproof.pipeline.report.figures import FigureValues, figures_of, unseen
 from herdproof.pipeline.report.reading import Subject, Tables, of_subjects
 from herdproof.protocols.sentences import OLD_NAMES
 
@@ -63,7 +63,7 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupFacts:
     """A group of a run: what it came to, and how much happened."""
 
     run: str
@@ -97,7 +97,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Interval:
+class DeliveryInterval:
     """In which a consumer could deliver a partition's records; no end: it still can."""
 
     partition: str
@@ -125,7 +125,7 @@ class History:
 
     run: str
     group: str
-    intervals: Sequence[Interval]
+    intervals: Sequence[DeliveryInterval]
     generations: Sequence[Generation]
     violations_ns: Sequence[int]
     cut: str
@@ -133,7 +133,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Violation:
+class ViolationFacts:
     """A promise that was broken, and the story of it."""
 
     run: str
@@ -182,14 +182,14 @@ class Facts:
     rows: Mapping[str, int]
     span_ns: tuple[int, int] | None
     promises: Sequence[Promise]
-    listed: Sequence[Group]
+    listed: Sequence[GroupFacts]
     """The worst groups, the worst first."""
     matrix: Mapping[Subject, Mapping[tuple[str, str], Cell]]
     """By run and group, by protocol and property, what was found."""
     histories: Sequence[History]
     violations: Mapping[str, int]
-    stories: Sequence[Violation]
-    figures: Sequence[Figure]
+    stories: Sequence[ViolationFacts]
+    figures: Sequence[FigureValues]
     unseen: Mapping[str, int]
     """Figures that are not observable, by how many groups."""
     coverage: Sequence[Action]
@@ -260,7 +260,7 @@ _TOLD = ("generations", "memberships", "ownership", "commits", "violations", "qu
 # ── Groups ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _groups(tables: Tables) -> list[Group]:
+def _groups(tables: Tables) -> list[GroupFacts]:
     """
     Every group that any table tells of; what concerns all groups of a run has no name.
 
@@ -276,7 +276,7 @@ def _groups(tables: Tables) -> list[Group]:
         verdicts[run, group][str(verdict)] += count
     found = {*verdicts, *(s for of in counted.values() for s in of)} - {(None, None)}
     return [
-        Group(
+        GroupFacts(
             run=str(subject[0] or ""),
             group=str(subject[1] or ""),
             verdicts=dict(verdicts[subject]),
@@ -291,7 +291,7 @@ def _groups(tables: Tables) -> list[Group]:
     ]
 
 
-def _badness(group: Group) -> tuple[Any, ...]:
+def _badness(group: GroupFacts) -> tuple[Any, ...]:
     """Sorts the worst groups first."""
     verdicts = group.verdicts
     return (
@@ -383,9 +383,9 @@ def _rank(verdict: str) -> int:
     return VERDICTS.index(verdict if verdict in VERDICTS else UNKNOWN)
 
 
-def _stories(tables: Tables) -> list[Violation]:
+def _stories(tables: Tables) -> list[ViolationFacts]:
     """Some violations of each property, the earliest of a group first."""
-    kept: dict[str, list[Violation]] = defaultdict(list)
+    kept: dict[str, list[ViolationFacts]] = defaultdict(list)
     names = len(tables.counts("violations", "property")) or 1
     each = max(1, STORIES // names)
     columns = ("run", "group", "property", "sentence", "time_ns", "place", "told", "story")
@@ -397,14 +397,14 @@ def _stories(tables: Tables) -> list[Violation]:
     return [violation for name in sorted(kept) for violation in kept[name]][:STORIES]
 
 
-def _earliest(violation: Violation) -> tuple[Any, ...]:
+def _earliest(violation: ViolationFacts) -> tuple[Any, ...]:
     """Sorts violations by time; the story of an early one is the simplest."""
     return violation.time_ns is None, violation.time_ns or 0, violation.run, violation.group
 
 
-def _violation(row: Mapping[str, Any]) -> Violation:
+def _violation(row: Mapping[str, Any]) -> ViolationFacts:
     texts = {name: str(row[name] or "") for name in ("run", "group", "property", "sentence")}
-    return Violation(
+    return ViolationFacts(
         **texts, time_ns=row["time_ns"], place=row["place"] or "", told=row["told"] or "",
         story=[line for line in row["story"] or [] if line],
     )  # fmt: skip
@@ -455,8 +455,8 @@ def _numbers(tables: Tables, name: str, column: str, where: Any) -> list[int]:
     return sorted(value for batch in batches for value in batch.column(column).to_pylist())
 
 
-def _interval(row: Mapping[str, Any]) -> Interval:
-    return Interval(
+def _interval(row: Mapping[str, Any]) -> DeliveryInterval:
+    return DeliveryInterval(
         f"{row['topic']}-{row['partition']}", row["consumer"] or "", row["from_ns"], row["to_ns"],
         row["ended"] or "", row["known"] is not False, row["generation"],
     )  # fmt: skip

@@ -50,7 +50,7 @@ class Most:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureValues:
     """A figure: each time that it occurred, or one value for each group."""
 
     name: str
@@ -63,7 +63,7 @@ class Figure:
     """There were more values than were looked at."""
 
 
-def figures_of(tables: Tables) -> list[Figure]:
+def figures_of(tables: Tables) -> list[FigureValues]:
     """All figures, durations first."""
     values: dict[tuple[str, str, str], list[Any]] = defaultdict(list)
     seen: Counter[tuple[str, str, str]] = Counter()
@@ -81,7 +81,8 @@ def figures_of(tables: Tables) -> list[Figure]:
                 whose = (str(rows[c][best] or "") for c in ("run", "group", "about"))
                 most[at] = Most(float(found[best]), *whose)
     made = [
-        Figure(*at, spread(np.concatenate(values[at])), most[at], seen[at] > MOST) for at in values
+        FigureValues(*at, spread(np.concatenate(values[at])), most[at], seen[at] > MOST)
+        for at in values
     ]
     return sorted(made, key=lambda f: (f.unit != "s", f.each != "occurrence", f.name))
 

@@ -27,7 +27,7 @@ from herdproof.pipeline.report.facts import (
     VIOLATED,
     Facts,
     Promise,
-    Violation,
+    ViolationFacts,
 )
 from herdproof.pipeline.report.reading import SURELY_A_DATE_NS
 from herdproof.pipeline.report.timelines import timelines_of
@@ -83,9 +83,9 @@ def _told_outages(facts: Facts) -> Sequence[availability.GroupOutage]:
     return () if facts.availability is None else facts.availability.outages
 
 
-def told_apart(violations: Sequence[Violation]) -> list[tuple[Story, int]]:
+def told_apart(violations: Sequence[ViolationFacts]) -> list[tuple[Story, int]]:
     """Violations that say the same of one group are told once, with how often they are there."""
-    groups: dict[tuple[str, ...], list[Violation]] = {}
+    groups: dict[tuple[str, ...], list[ViolationFacts]] = {}
     for v in violations:
         groups.setdefault((v.run, v.group, v.property), []).append(v)
     return [(story_of(same[0]), len(same)) for same in groups.values()]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from herdproof.pipeline.report.facts import Generation, History, Interval
+from herdproof.pipeline.report.facts import DeliveryInterval, Generation, History
 
 LEFT, WIDTH, RIGHT = 110, 860, 14
 """Of the partitions' names; of the time's axis; of what is right of it."""
@@ -55,7 +55,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Row:
+class PartitionRow:
     """A partition's name, and how high its bars are together."""
 
     name: str
@@ -65,12 +65,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class TimelineDrawing:
     """A drawing."""
 
     about: str
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[PartitionRow]
     boxes: Sequence[Box]
     generations: Sequence[Mark]
     violations: Sequence[Mark]
@@ -85,7 +85,7 @@ class Timeline:
     top = TOP
 
 
-def timelines_of(history: History, until_ns: int = 0) -> list[Timeline]:
+def timelines_of(history: History, until_ns: int = 0) -> list[TimelineDrawing]:
     """
     The whole time; and, where that is long, what was around the first violation.
 
@@ -105,7 +105,7 @@ def timelines_of(history: History, until_ns: int = 0) -> list[Timeline]:
     return [*drawn, _timeline(history, low, high, low, history.cut or "The whole time")]
 
 
-def _timeline(history: History, low: int, high: int, zero: int, about: str) -> Timeline:
+def _timeline(history: History, low: int, high: int, zero: int, about: str) -> TimelineDrawing:
     """The timeline between two moments; times are told from `zero` on."""
     high = max(high, low + 1_000_000)
     scale = _Scale(low, high, zero)
@@ -113,7 +113,7 @@ def _timeline(history: History, low: int, high: int, zero: int, about: str) -> T
         c: k % COLOURS for k, c in enumerate(sorted({i.consumer for i in history.intervals}))
     }
     seen = [i for i in history.intervals if i.begin_ns <= high and (i.end_ns or high) >= low]
-    by: dict[str, list[Interval]] = defaultdict(list)
+    by: dict[str, list[DeliveryInterval]] = defaultdict(list)
     for interval in seen:
         by[interval.partition].append(interval)
     names = sorted(sorted(by, key=lambda p: (-len(by[p]), p))[:ROWS], key=_natural)
@@ -121,14 +121,14 @@ def _timeline(history: History, low: int, high: int, zero: int, about: str) -> T
     for name in names:
         lanes = _lanes(by[name])
         height = BAR * (max(lanes, default=0) + 1)
-        rows.append(Row(_short(name, NAME), name, y, height))
+        rows.append(PartitionRow(_short(name, NAME), name, y, height))
         boxes += [
             _box(scale, interval, y + BAR * lane, colours[interval.consumer])
             for interval, lane in zip(by[name], lanes, strict=True)
         ]
         y += height + GAP
     drawn = {interval.consumer for name in names for interval in by[name]}
-    return Timeline(
+    return TimelineDrawing(
         about, f"Who owned which partition of {history.group}, run {history.run}", rows, boxes,
         _generations(scale, history.generations),
         [
@@ -166,7 +166,7 @@ class _Scale:
         return [Mark(self.x(ns), f"{seconds:g} s", "") for seconds, ns in times]
 
 
-def _box(scale: _Scale, interval: Interval, y: float, colour: int) -> Box:
+def _box(scale: _Scale, interval: DeliveryInterval, y: float, colour: int) -> Box:
     """An interval's bar, with its consumer's name where there is room."""
     begin, end = scale.x(interval.begin_ns), scale.x(interval.end_ns or scale.high)
     width = max(end - begin, LEAST)
@@ -203,7 +203,7 @@ def _generations(scale: _Scale, generations: Sequence[Generation]) -> list[Mark]
     return made
 
 
-def _lanes(intervals: Sequence[Interval]) -> list[int]:
+def _lanes(intervals: Sequence[DeliveryInterval]) -> list[int]:
     """For each interval (in order of begin) the first lane that is free by then."""
     free: list[float] = []
     lanes = []

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from herdproof.conformance.holding.held import Held
 from herdproof.conformance.walks.draws import Turns
-from herdproof.pipeline.campaign.adapter import STEP_NS, AdapterSimulated, Walk
+from herdproof.pipeline.campaign.adapter import STEP_NS, AdapterSimulated, AdapterWalk
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.election.held.adapter import electors
 from herdproof.protocols.election.held.flawed import FLAWS
@@ -42,12 +42,12 @@ class Election(AdapterSimulated):
             PROTOCOL, lambda _: electors(), lambda of: auditors()[self.name].replay(of)
         )
 
-    def walk(self, asked: Asked) -> Walk:
+    def walk(self, asked: Asked) -> AdapterWalk:
         """A walk of the cores, which trace what they do."""
         return Cores(asked, *MIXES[asked.mix])
 
 
-class Cores(Walk):
+class Cores(AdapterWalk):
     """A walk in which so many steps are faults."""
 
     turns = STEPS

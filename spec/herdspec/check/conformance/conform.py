@@ -41,8 +41,8 @@ from herdspec.check.conformance.possible import (
     Line,
     Possibilities,
     Possible,
-    Promise,
     Promises,
+    Prophecy,
     TooMany,
 )
 from herdspec.check.running.run import Machine
@@ -247,10 +247,10 @@ class Replay:
         self.doubt = self.doubt or f"{line.where}: a promise may be broken after it: {broken}"
         return None
 
-    def _promised(self) -> tuple[Promises, dict[int, Promise | None]]:
+    def _promised(self) -> tuple[Promises, dict[int, Prophecy | None]]:
         """The promises about inboxes at first, and about its node's after each line (by its id)."""
-        present: list[Promise | None] = [None] * len(self.possibilities.nodes)
-        found: dict[int, Promise | None] = {}
+        present: list[Prophecy | None] = [None] * len(self.possibilities.nodes)
+        found: dict[int, Prophecy | None] = {}
         for line in reversed(self.lines):
             found[id(line)] = present[line.node]
             if self.inbox is not None and self._empties(line):

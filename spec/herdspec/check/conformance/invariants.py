@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from herdspec.check.conformance.follow import Steps
-from herdspec.check.conformance.possible import Carried
+from herdspec.check.conformance.possible import CandidateState
 from herdspec.check.running.run import Machine
 from herdspec.check.running.scripted import Scripted
 from herdspec.engine.scripted import Slot
@@ -129,14 +129,14 @@ class InvariantsOfSets:
         """By promise and the numbers of the fields that it reads, whether it holds."""
         self._whole: dict[tuple[int, ...], Broken] = {}
 
-    def broken(self, carried: Carried) -> Broken:
+    def broken(self, carried: CandidateState) -> Broken:
         """The promises that a state breaks."""
         found = self._whole.get(carried.key)
         if found is None:
             found = self._whole[carried.key] = self._broken(carried)
         return found
 
-    def _broken(self, carried: Carried) -> Broken:
+    def _broken(self, carried: CandidateState) -> Broken:
         broken = []
         for promise, positions in self._promises:
             key = promise.name, tuple(carried.key[k] for k in positions)

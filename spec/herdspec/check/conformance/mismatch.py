@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from herdspec.check.conformance.possible import Carried, Line, Possibilities, Possible
+from herdspec.check.conformance.possible import CandidateState, Line, Possibilities, Possible
 from herdspec.check.running.run import said
 from herdspec.check.running.wording import conjuncts
 
@@ -72,7 +72,7 @@ def nearest(possibilities: Possibilities, line: Line, sets: Iterable[Possible]) 
     return Mismatch(line.where, action, best.kind, best.differences)
 
 
-def miss_of(possibilities: Possibilities, line: Line, carried: Carried) -> Miss:
+def miss_of(possibilities: Possibilities, line: Line, carried: CandidateState) -> Miss:
     """The part of a line that is missing in one state."""
     state = carried.state
     before = _differences(possibilities, line, carried, line.before)
@@ -104,7 +104,7 @@ def miss_of(possibilities: Possibilities, line: Line, carried: Carried) -> Miss:
 
 
 def _differences(
-    possibilities: Possibilities, line: Line, carried: Carried, values: Mapping[str, Any]
+    possibilities: Possibilities, line: Line, carried: CandidateState, values: Mapping[str, Any]
 ) -> tuple[str, ...]:
     node = possibilities.nodes[line.node]
     seen = possibilities.seen(values, line)
@@ -115,7 +115,7 @@ def _differences(
     )
 
 
-def _answers(line: Line, carried: Carried) -> tuple[str, ...]:
+def _answers(line: Line, carried: CandidateState) -> tuple[str, ...]:
     found = []
     for helper, value in line.answers.items():
         wanted = getattr(carried.state, helper)(*line.arguments)

@@ -56,7 +56,7 @@ Key = tuple[int, ...]
 """The key of a state: for each field the number of its value, counted as values turn up."""
 
 
-class Carried(NamedTuple):
+class CandidateState(NamedTuple):
     """A state that is possible, and which unnamed actions led to it (one bit each)."""
 
     state: Spec
@@ -64,14 +64,14 @@ class Carried(NamedTuple):
     inferred: int
 
 
-Possible = dict[Key, Carried]
+Possible = dict[Key, CandidateState]
 """A set of states."""
 
 See = Callable[[Spec], Any]
 """A function that sees one value in a state."""
 
 
-class Promise(NamedTuple):
+class Prophecy(NamedTuple):
     """The promise of a node's next line about its inbox: whatever is in there now, is that."""
 
     inbox: See
@@ -85,7 +85,7 @@ class Promise(NamedTuple):
         return all(see(state) == value for see, value in self.told)
 
 
-Promises = tuple[Promise | None, ...]
+Promises = tuple[Prophecy | None, ...]
 """For each node, what is known of its inbox."""
 
 
@@ -153,7 +153,7 @@ class Possibilities:
         """Where every trace begins."""
         state = self.machine.initial()
         found = tuple(self._number(value) for value in state.__dict__.values())
-        return self.closed({found: Carried(state, found, 0)}, promises)
+        return self.closed({found: CandidateState(state, found, 0)}, promises)
 
     def closed(self, possible: Possible, promises: Promises) -> Possible:
         """With every state that what happens by itself leads to; the set is extended in place."""
@@ -165,8 +165,12 @@ class Possibilities:
         return possible
 
     def _reach(
-        self, before: Carried, instances: Iterable[Instance], reached: Possible, promises: Promises
-    ) -> list[Carried]:
+        self,
+        before: CandidateState,
+        instances: Iterable[Instance],
+        reached: Possible,
+        promises: Promises,
+    ) -> list[CandidateState]:
         """Add what these steps lead to; the states that are new."""
         new = []
         for bit, action, arguments, possible, node in instances:
@@ -190,7 +194,9 @@ class Possibilities:
         new = {k: carried for k, carried in reached.items() if k not in possible}
         return self.closed(new, promises)
 
-    def take(self, before: Carried, action: str, arguments: tuple[Any, ...]) -> Carried:
+    def take(
+        self, before: CandidateState, action: str, arguments: tuple[Any, ...]
+    ) -> CandidateState:
         """
         A step, by the spec's own Python; its guard must hold.
 
@@ -208,7 +214,7 @@ class Possibilities:
         found = list(before.key)
         for name, position in changes:
             found[position] = self._number(after.__dict__[name])
-        return Carried(after, tuple(found), before.inferred)
+        return CandidateState(after, tuple(found), before.inferred)
 
     def _number(self, value: Any) -> int:
         """The number of a field's value."""
@@ -246,12 +252,12 @@ class Possibilities:
             getattr(state, helper)(*line.arguments) == said for helper, said in line.answers.items()
         )
 
-    def promise(self, inbox: str, line: Line) -> Promise | None:
+    def promise(self, inbox: str, line: Line) -> Prophecy | None:
         """The promise that a line makes about its node's inbox, if it makes one."""
         if inbox not in line.before:
             return None
         see = _reader(self.machine, inbox, self.nodes[line.node])
-        return Promise(see, see(self.machine.initial()), tuple(self.seen(line.before, line)))
+        return Prophecy(see, see(self.machine.initial()), tuple(self.seen(line.before, line)))
 
     def seen(self, values: Mapping[str, Any], line: Line) -> list[tuple[See, Any]]:
         """For each value that a line tells: how to see it in a state, and what it must be."""

@@ -172,7 +172,7 @@ class Overflow:
 
     @property
     def possible(self) -> Expr:
-        """That the step can be taken, bound or no bound."""
+        """The condition that the step can be taken, bound or no bound."""
         return g.conj(self.instance.guard, self.instance.defined)
 
 

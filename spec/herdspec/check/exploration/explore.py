@@ -35,7 +35,7 @@ from herdspec.check.exploration.size import Estimate, Why, estimated_states, why
 from herdspec.check.exploration.symmetry import packing_for
 from herdspec.check.exploration.vacuity import vacuous
 from herdspec.check.exploration.visited import Visited
-from herdspec.check.running.retell import Link, Teller, first_instance
+from herdspec.check.running.retell import PathLink, Teller, first_instance
 from herdspec.check.running.run import Machine
 from herdspec.check.side_by_side import processors
 from herdspec.check.stop import Stop
@@ -492,13 +492,13 @@ class Explorer:
         """Whoever has taken the edges over may let go of them here."""
         self._edges, self.keeps_edges = given, given is not None
 
-    def _chain(self, state: int) -> list[Link]:
+    def _chain(self, state: int) -> list[PathLink]:
         """The states on a shortest path to one, from an initial one on."""
         parents, by = self._engine.parents, self._engine.by
         chain = [state]
         while parents[chain[-1]] != NO_PARENT:
             chain.append(int(parents[chain[-1]]))
-        return [Link(tuple(self.rows[k].tolist()), int(by[k])) for k in reversed(chain)]
+        return [PathLink(tuple(self.rows[k].tolist()), int(by[k])) for k in reversed(chain)]
 
     def story(self, state: int, last: int | None = None) -> Story:
         """The shortest path to a state, in plain Python; `last` is a further instance to take."""

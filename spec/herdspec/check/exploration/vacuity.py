@@ -80,7 +80,7 @@ def antecedents(spec: Specification, promise: Promise) -> tuple[Antecedent, ...]
     """The antecedents of an `always`, as far as its text shows; none for other properties."""
     if promise.expectation is not Expectation.ALWAYS or promise.python.negated:
         return ()
-    reader = _Reader(spec, promise)
+    reader = _ConditionReader(spec, promise)
     body = reader.function.tree.body
     found = [reader.made(part, before) for part, before in parts_of(body)]
     # What the state does not decide (`if a != b`) says nothing of the states; nor does what is said
@@ -95,7 +95,7 @@ def elements_in(formula: Expr) -> set[str]:
 
 
 @dataclass
-class _Reader:
+class _ConditionReader:
     """Makes formulas of a property's conditions."""
 
     spec: Specification

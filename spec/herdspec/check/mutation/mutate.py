@@ -29,7 +29,7 @@ from herdspec.check.exploration.bounds import TIMES, beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import MEMORY_BYTES, Explorer, is_cut_by_naturals
 from herdspec.check.mutation.mutants import Mutant, mutants
-from herdspec.check.refinement.apart import BEGINNING, Compared, DivergenceRenderer
+from herdspec.check.refinement.apart import BEGINNING, DivergenceRenderer, StepComparison
 from herdspec.check.running.retell import Chain, Teller
 from herdspec.check.running.run import Machine
 from herdspec.check.verdict import ALWAYS_A_STEP, Standing, counted
@@ -204,7 +204,9 @@ def reasons_of(spec: Specification) -> Mapping[str, str]:
     return found
 
 
-def _file(made: Mutation, mutant: Mutant, verdict: Verdict, reasons: Mapping[str, str]) -> None:
+def _file(
+    made: Mutation, mutant: Mutant, verdict: MutantVerdict, reasons: Mapping[str, str]
+) -> None:
     """Put a mutant where it belongs."""
     if verdict.fate == "killed":
         made.killed.append(Killed(mutant.id, mutant.line, verdict.by, verdict.steps, verdict.at))
@@ -279,7 +281,7 @@ def _verdicts(
     number: int,
     source: Source | None,
     processes: int,
-) -> Iterator[tuple[Original, Iterator[Verdict]]]:
+) -> Iterator[tuple[Original, Iterator[MutantVerdict]]]:
     """The failures of the original, and the verdicts on all mutants, in their order."""
     if source is None or processes < 2:
         judge = InTurn(spec, bounds)
@@ -316,7 +318,7 @@ def _original() -> Original:
     return _own_judge().original
 
 
-def _judge(number: int) -> Verdict:
+def _judge(number: int) -> MutantVerdict:
     return _own_judge().verdict(number)
 
 
@@ -324,7 +326,7 @@ def _judge(number: int) -> Verdict:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MutantVerdict:
     """The fate of one mutant: one of `FATES`, or killed, at the size of this number."""
 
     fate: str
@@ -363,7 +365,7 @@ class InTurn:
         cut = next((beyond(r.cuts, r.bound) for r in results), "")
         return Original(fails, self.judges[0].explorer.result.bound, cut)
 
-    def verdict(self, number: int) -> Verdict:
+    def verdict(self, number: int) -> MutantVerdict:
         """The verdict on this mutant."""
         found = []
         for at, judge in enumerate(self.judges):
@@ -389,14 +391,14 @@ class Judge:
             )
         self.failing = {name for name, _ in failing(found)}
         self.lively = {name for name, _ in self.unlively(spec)[0]}
-        self.kept = Compared(self.explorer)
+        self.kept = StepComparison(self.explorer)
 
     @property
     def fails(self) -> list[str]:
         """The properties that the original fails."""
         return sorted(self.failing | self.lively)
 
-    def verdict(self, number: int) -> Verdict:
+    def verdict(self, number: int) -> MutantVerdict:
         """The verdict on this mutant."""
         mutant = self.mutants[number]
         try:
@@ -404,21 +406,21 @@ class Judge:
             ground = self.bounds.ground(spec)
             difference = self.kept.first_difference(ground)
         except HerdspecError:
-            return Verdict("refused")
-        same = Verdict("unknown" if self.is_cut else "equivalent")
+            return MutantVerdict("refused")
+        same = MutantVerdict("unknown" if self.is_cut else "equivalent")
         if difference is None and mutant.operator != "unfair":
             return same
         found, cut = self.failures(spec)
         if found:
-            return Verdict("killed", by=found[0][0], steps=found[0][1])
+            return MutantVerdict("killed", by=found[0][0], steps=found[0][1])
         if cut:
-            return Verdict("unknown")
+            return MutantVerdict("unknown")
         if difference is None:
-            return Verdict("survived", missing=UNFAIR)
+            return MutantVerdict("survived", missing=UNFAIR)
         if difference.telling is None:
             return same
         if difference.telling == BEGINNING:
-            return Verdict("survived", differs="it begins otherwise", missing=OTHERWISE)
+            return MutantVerdict("survived", differs="it begins otherwise", missing=OTHERWISE)
         return self.survivor(ground, difference.telling)
 
     def failures(self, spec: Specification) -> tuple[list[tuple[str, int]], bool]:
@@ -465,14 +467,16 @@ class Judge:
         failed = [(name, len(story.steps)) for name, story in found.violations.items()]
         return failed, bool(found.undecided)
 
-    def survivor(self, ground: Ground, state: int) -> Verdict:
+    def survivor(self, ground: Ground, state: int) -> MutantVerdict:
         """A survivor, told by the first state from which it does something else."""
         story = self.explorer.story(state)
         present = story.steps[-1].state if story.steps else story.initial
         taken = sum(step.action.disturbs for step in story.steps)
         told = DivergenceRenderer(self.explorer.machine, Machine(ground), self.spec)
         differs, missing = told.first(present, taken)
-        return Verdict("survived", story=tuple(story.labels), differs=differs, missing=missing)
+        return MutantVerdict(
+            "survived", story=tuple(story.labels), differs=differs, missing=missing
+        )
 
 
 FORBIDDING = {Expectation.ALWAYS, Expectation.STEP}

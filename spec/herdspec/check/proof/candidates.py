@@ -152,7 +152,7 @@ def _compared(atom: Expr) -> Iterator[Expr]:
 
 
 def _assigned(entry: Expr, new: Expr) -> Iterator[Expr]:
-    """That an entry is what an action assigns to it, where that is a constant or an element."""
+    """Atoms: an entry is what an action assigns to it, if that is a constant or an element."""
     match new.op:
         case "store":
             yield from _assigned(g.select(entry, *new.args[1:-1]), new.args[-1])

@@ -140,7 +140,7 @@ class Prover:
                 yield self.after(action, promise)
 
     def initially(self, promise: Promise) -> Iterator[Question]:
-        """That a promise holds in each initial state."""
+        """The questions whether a promise holds in each initial state."""
         declared = initial_values(self.spec)
         if not self.spec.starts:
             yield self._initially(promise, None, declared, ())
@@ -162,19 +162,19 @@ class Prover:
         return Question(promise.name, start, goal, (*given, *axioms), False, state)
 
     def definedness(self, action: Action) -> Iterator[Question]:
-        """That an action looks up nothing that is absent."""
+        """The questions whether an action looks up nothing that is absent."""
         if action.defined is not g.TRUE:
             yield Question(DEFINED, action, action.defined, (action.guard,))
 
     def start_definedness(self, start: Action) -> Iterator[Question]:
-        """That what makes an initial state of the declared values looks up nothing absent."""
+        """The questions whether what makes an initial state looks up nothing that is absent."""
         declared = initial_values(self.spec)
         goal, guard = (g.substitute(e, declared) for e in (start.defined, start.guard))
         if start.defined is not g.TRUE:
             yield Question(DEFINED, start, goal, (guard,), False, declared_fields(self.spec))
 
     def after(self, action: Action, promise: Promise) -> Question:
-        """That one action keeps one promise."""
+        """The question whether one action keeps one promise."""
         goal = after(promise, action)
         if goal is promise.formula and promise.expectation is Expectation.ALWAYS:
             goal = g.TRUE

@@ -59,7 +59,7 @@ def _scope(proof: Proof) -> str:
 
 
 def _defined(subject: str, proof: Proof) -> list[Finding]:
-    """That no step looks at what is not there, if any step looks at what may not be."""
+    """The finding that no step looks at what is absent, if any looks at what may be."""
     from herdspec.check.proof.prove import DEFINED
 
     asked = any(o.promise == DEFINED for o in proof.obligations)

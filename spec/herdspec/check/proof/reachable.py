@@ -160,7 +160,7 @@ def _searched(spec: Specification, explored: Exploration, name: str) -> Story | 
 
 
 def _unreached(explored: Exploration) -> str:
-    """That no run was found, and how far was looked."""
+    """Says that no run was found, and how far was looked."""
     size = bounds_of(explored)
     spec = explored.spec
     if explored.complete and not spec.sorts and not any(a.disturbs for a in spec.actions):

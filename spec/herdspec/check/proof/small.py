@@ -118,7 +118,7 @@ class Small:
         return self._universes[sizes]
 
     def closed(self, elements: Elements) -> list[Any]:
-        """That the elements differ, that there are no others, and that no natural is below 0."""
+        """The facts that elements differ, that these are all, and that no natural is below 0."""
         found: list[Any] = []
         for all_of in elements.values():
             found.append(z3.Distinct(*(self.emit.formula(e) for e in all_of)))
@@ -131,7 +131,7 @@ class Small:
         return found
 
     def within(self, kind: Type, term: Any, elements: Elements) -> list[Any]:
-        """That a value is one of its type's in this universe."""
+        """The facts that a value is one of its type's in this universe."""
         assert not isinstance(kind, MapOf), "an entry of a map is no map"
         if isinstance(kind, SortOf):
             return [z3.Or(*(term == self.emit.formula(e) for e in elements[kind]))]

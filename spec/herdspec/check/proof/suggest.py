@@ -258,7 +258,7 @@ class Houdini:
         self.solver.add(*(z3.Implies(mark, f) for f in self.formula(g.negate(formula))))
 
     def taken(self, action: Action) -> Any:
-        """That this action leads from the state before to the state after."""
+        """The formula that this action leads from the state before to the state after."""
         parts = [*self.formula(action.guard), *self.formula(action.defined)]
         for leaf, later in self.after.items():
             new = action.updates.get(leaf.data, leaf)

@@ -31,7 +31,7 @@ BEGINNING = -1
 """Where two specs differ that have other initial states."""
 
 
-class Compared:
+class StepComparison:
     """The reachable states of an original, to compare its steps from each with a mutant's."""
 
     def __init__(self, explorer: Explorer) -> None:

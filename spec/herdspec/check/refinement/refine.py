@@ -113,7 +113,7 @@ class Refinement:
 
     @cached_property
     def is_defined(self) -> Expr:
-        """That the map is defined in a concrete state, and makes values of the abstract types."""
+        """The condition that the map is defined in a concrete state, with abstract values."""
         within = (rich.within(leaf.kind, e) for leaf, e in self.image.items())
         return g.conj(*(defined for _, _, defined in self._read), *within)
 
@@ -137,7 +137,7 @@ class Refinement:
 
     def formula(self, action: Action) -> Expr:
         """
-        That one concrete action is one of its meanings, over the state before it.
+        The formula that one concrete action is one of its meanings, over the state before it.
 
         Where the map is defined before the step, it must be so after it, too.
         """
@@ -146,7 +146,7 @@ class Refinement:
         return g.implies(self.is_defined, g.conj(found, after))
 
     def meaning(self, action: Action, name: str) -> Expr:
-        """That one concrete action is this abstract one."""
+        """The formula that one concrete action is this abstract one."""
         if name == STUTTER:
             return self._leads_to(action, {})
         abstract = self.abstract.action(name)
@@ -189,7 +189,7 @@ class Refinement:
         return {g.field(n, kinds[n]): e for n, e in action.updates.items()}
 
     def moves(self, action: Action) -> Expr:
-        """That one concrete action changes what is seen through the map."""
+        """The formula that one concrete action changes what is seen through the map."""
         return g.negate(self._leads_to(action, {}))
 
     def starts(self) -> Iterator[tuple[Action | None, Expr]]:
@@ -392,10 +392,10 @@ def refine_by_running(
     The functions of the map are called as they are, and the abstract spec's own Python takes its
     steps: nothing of the graph is used. None: every step of every walk had its meaning.
     """
-    return Walk(refinement, dict(sizes), Random(seed)).run(walks, length)
+    return RefinementWalks(refinement, dict(sizes), Random(seed)).run(walks, length)
 
 
-class Walk:
+class RefinementWalks:
     """Random walks of a concrete spec beside its abstract one."""
 
     def __init__(self, refinement: Refinement, sizes: dict[str, int], chance: Random) -> None:

@@ -31,14 +31,14 @@ Numbers = tuple[int, ...]
 """The words of a row, as plain numbers."""
 
 
-class Link(NamedTuple):
+class PathLink(NamedTuple):
     """A state of a path, and the number of the instance that it was found by."""
 
     row: Numbers
     by: int
 
 
-Chain = Sequence[Link]
+Chain = Sequence[PathLink]
 
 
 class Teller:
@@ -100,21 +100,21 @@ class Teller:
             assert same, "run and explore disagree: the Python begins in another state"
         return self._starts[row]
 
-    def _step_to(self, present: Spec, taken: int, link: Link) -> tuple[Step, int]:
+    def _step_to(self, present: Spec, taken: int, link: PathLink) -> tuple[Step, int]:
         """The first step that leads to a state; what one story has found, others need not."""
         key = (self.machine.numbers(present, taken), link.row)
         if key not in self._known:
             self._known[key] = self._found(present, taken, link)
         return self._known[key]
 
-    def _found(self, present: Spec, taken: int, link: Link) -> tuple[Step, int]:
+    def _found(self, present: Spec, taken: int, link: PathLink) -> tuple[Step, int]:
         for made in self._candidates(present, link):
             faults = taken + made.action.disturbs
             if self._packed(made.state, faults) == link.row:
                 return made, faults
         raise AssertionError("run and explore disagree: no step of the Python leads to this state")
 
-    def _candidates(self, present: Spec, link: Link) -> Iterator[Step]:
+    def _candidates(self, present: Spec, link: PathLink) -> Iterator[Step]:
         """
         The steps that may lead to a state: each by itself is led to as the search said.
 

@@ -188,7 +188,7 @@ class Searcher:
     def begins(
         self, number: int, start: Start, declared: Mapping[Key, Any], state: Mapping[Key, Any]
     ) -> Any:
-        """That a state is one that this start makes, by some choice of its parameters."""
+        """The formula that this start makes a state, by some choice of its parameters."""
         digits = [digit for digits in start.choices.digits for digit in digits]
         given = self.emit.fresh(f"start{number}", digits)
         chosen = self.emit.over({**declared, **given})
@@ -305,7 +305,7 @@ class Searcher:
                 yield name, z3.Not(self.between(self.formulas[name]))
 
     def is_undefined(self, instance: Instance) -> Any:
-        """That a step from the last state would have no meaning."""
+        """The formula that a step from the last state would have no meaning."""
         last = self.emit.over(self.states[-1])
         return last.of(g.conj(self.limit, instance.guard, g.negate(instance.defined)))
 

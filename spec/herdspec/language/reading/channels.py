@@ -221,7 +221,7 @@ def compared(scope: Scope, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Ex
 
 
 def at_least(scope: Scope, at: ast.expr, place: Place, number: int) -> Expr:
-    """That so many messages are in flight: under different tags; the same expression each time."""
+    """The condition that this many tags have a message; the same expression each time."""
     table = scope.fields_of(at)[sent(place).name]
     key = (table, place.indices, number)
     if key not in scope.notes.counts:

@@ -42,7 +42,7 @@ UNNAMED = frozenset({START, "handle_watch", "handle_wake", "handle_late", "ignor
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessLedger:
     """The books of one process of a node."""
 
     sequence: int = 0
@@ -51,25 +51,25 @@ class Process:
     state: State = field(default_factory=lambda: BEGINNING)
     tokens: frozenset[int] = frozenset({0})
 
-    def after(self, line: ElectorLine) -> Process:
+    def after(self, line: ElectorLine) -> ProcessLedger:
         """The books after one more line."""
         told = line.arguments
         number = self.number if told.asked is None else told.asked.number
         tokens = self.tokens | {line.state.token}
-        return Process(line.sequence, told.session, number, line.state, tokens)
+        return ProcessLedger(line.sequence, told.session, number, line.state, tokens)
 
 
 class Ledger:
     """Takes a run's lines in order, and objects to the first that does not fit."""
 
     def __init__(self) -> None:
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, ProcessLedger] = {}
         self.sessions: dict[int, str] = {}
         self.transactions = Transactions()
 
-    def process(self, line: ElectorLine) -> Process | None:
+    def process(self, line: ElectorLine) -> ProcessLedger | None:
         """The books of a line's process, before it."""
-        return Process() if line.action == START else self.processes.get(line.node)
+        return ProcessLedger() if line.action == START else self.processes.get(line.node)
 
     def objection(self, line: ElectorLine) -> str | None:
         """Why a line does not fit those before it, if so; otherwise it is in the books."""
@@ -87,7 +87,7 @@ class Ledger:
             self.processes[line.node] = process.after(line)
         return found
 
-    def _sequence(self, process: Process, line: ElectorLine) -> str | None:
+    def _sequence(self, process: ProcessLedger, line: ElectorLine) -> str | None:
         if line.sequence != process.sequence + 1:
             return f"sequence {line.sequence} follows {process.sequence}: a line is missing"
         if line.action not in UNNAMED | NAMED - {"restart"}:
@@ -101,7 +101,7 @@ class Ledger:
             return f"{line.action} made a look due, which only a watch or a wish to stand does"
         return None
 
-    def _session(self, process: Process, line: ElectorLine) -> str | None:
+    def _session(self, process: ProcessLedger, line: ElectorLine) -> str | None:
         session = line.arguments.session
         if line.action != "handle_new_session":
             if session != process.session:
@@ -116,7 +116,7 @@ class Ledger:
         self.sessions[session] = line.node
         return None
 
-    def _call(self, process: Process, line: ElectorLine) -> str | None:
+    def _call(self, process: ProcessLedger, line: ElectorLine) -> str | None:
         asked = line.arguments.asked
         if asked is None:
             if line.state.call not in (Call.NONE, process.state.call):
@@ -135,7 +135,7 @@ class Ledger:
             return f"a {call} checks no epoch, but {asked.epoch} is told"
         return None
 
-    def _answer(self, process: Process, line: ElectorLine) -> str | None:
+    def _answer(self, process: ProcessLedger, line: ElectorLine) -> str | None:
         answered = line.arguments.answered
         if answered is not None and (idle := _idle(answered)):
             return f"`{idle}` has no meaning in the outcome {answered.outcome!r}, but is not 0"
