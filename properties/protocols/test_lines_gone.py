@@ -143,9 +143,9 @@ def test_whatever_is_gone_nothing_is_violated(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("whose", RUNS)
 def test_nor_in_thousands_of_draws(whose: str, kind: str) -> None:
-    """Of each kind and protocol six of each of sixty runs; the replay says nothing else."""
+    """Of each kind and protocol six of each of thirty runs; the replay says nothing else."""
     chance = Random(f"{whose} {kind}")
-    for seed in range(60):
+    for seed in range(30):
         for repeats in (True, False) * 3:
             left = deleted(as_told(whose, seed, repeats=repeats), kind, chance)
             assert "violated" not in verdicts(left, replay=whose != B).values(), (seed, repeats)

@@ -119,12 +119,12 @@ class Line(Struct, kw_only=True, gc=False):
         return 0
 
     @property
-    def before(self) -> Former | None:
+    def before(self) -> Predecessor | None:
         """The line that it repeats: its process's last one before it about its group, or all."""
         return None
 
 
-class Former(Struct, kw_only=True, gc=False, omit_defaults=True):
+class Predecessor(Struct, kw_only=True, gc=False, omit_defaults=True):
     """A line as the next one of its process repeats it: without what both have in common."""
 
     action: str
@@ -154,7 +154,7 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
     received: tuple[str, ...] = ()
     zxid: Int = 0
     previous: Int = 0
-    before: Former | None = None
+    before: Predecessor | None = None
 
     @property
     def earliest_ns(self) -> int:

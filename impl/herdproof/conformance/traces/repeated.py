@@ -13,14 +13,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import Former, TraceLine
+from herdproof.conformance.traces.line import Predecessor, TraceLine
 
 GROUPS = 1_000
 """Of so many groups a process remembers its last line."""
 
 
 class Repeats:
-    """What the next lines of a process repeat."""
+    """Keeps what the next lines of a process repeat."""
 
     def __init__(self) -> None:
         self._last: dict[str, TraceLine] = {}
@@ -57,8 +57,8 @@ class Repeats:
         return about_all
 
 
-def _former(line: TraceLine, ago_ns: int) -> Former:
-    return Former(
+def _former(line: TraceLine, ago_ns: int) -> Predecessor:
+    return Predecessor(
         action=line.action, ago_ns=ago_ns, previous=line.previous, group=line.group,
         since_ns=line.since_ns, arguments=line.arguments, seen=line.seen, sent=line.sent,
         received=line.received, zxid=line.zxid,
@@ -82,7 +82,7 @@ def with_repeated(lines: Sequence[Any]) -> Sequence[Any]:
     return [*lines, *found] if found else lines
 
 
-def _repeated(line: TraceLine, of: Former) -> TraceLine:
+def _repeated(line: TraceLine, of: Predecessor) -> TraceLine:
     return replace(
         line, sequence=line.previous, time_ns=line.time_ns - of.ago_ns, action=of.action,
         group=of.group, since_ns=of.since_ns, arguments=of.arguments, seen=of.seen, sent=of.sent,

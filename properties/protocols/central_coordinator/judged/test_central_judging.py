@@ -7,6 +7,7 @@ missing; and whatever is deleted from a clean run, nothing is ever violated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -15,15 +16,18 @@ from msgspec.structs import replace
 from herdproof.conformance.traces.line import START
 from herdproof.conformance.traces.ordering import ordered
 from herdproof.pipeline.judging.changes import Changes
+from herdproof.pipeline.judging.gaps import Gap, last_lines
 from herdproof.protocols.central_coordinator.judged.judge import (
     CentralJudge,
     Judged,
     judge,
     judge_ordered,
+    lines_of,
 )
+from herdproof.protocols.central_coordinator.judged.partners import with_untold
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
-from herdproof.protocols.central_coordinator.traces.lines import Messages
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages, drawn_twice
 from herdspec.check.observation.observed import Ruling
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES
@@ -180,6 +184,76 @@ def test_that_these_lines_are_missing_violates_nothing(name: str) -> None:
     assert broken(judge(left, "g1")) == set()
 
 
+def of_namesakes() -> tuple[Trace, list[CentralStep]]:
+    """A run in which two processes of c3 have drawn one number; all lines about it."""
+    lines = run_of(131)
+    ((consumer, number),) = drawn_twice(lines)
+    assert consumer == "c3"
+    return lines, [x for x in lines if (x.consumer, x.connection) == (consumer, number)]
+
+
+def test_two_processes_that_have_drawn_one_number_are_told_apart_where_nothing_is_missing() -> None:
+    """Each by its Register: all that holds, holds."""
+    lines, _ = of_namesakes()
+
+    assert {j.ruling for j in judge(lines, "g2").rulings.values()} == {Ruling.HOLDS}
+
+
+def test_a_register_of_a_number_that_was_drawn_twice_may_be_missing() -> None:
+    """What c3 consumes is unknown then, by whichever process; of others it is decided."""
+    lines, about = of_namesakes()
+    for register in (x for x in about if x.action == "register"):
+        found = judge([x for x in lines if x is not register], "g2")
+
+        assert broken(found) == set()
+        assert found.rulings["who_consumes_owns"].ruling is Ruling.UNKNOWN
+        assert "two processes have drawn" in str([gap.why for gap in gaps_without(lines, register)])
+        assert found.rulings["committed_offsets_never_go_back"].ruling is Ruling.HOLDS
+
+
+def gaps_without(lines: Trace, gone: CentralStep) -> Sequence[Gap]:
+    """What is missing without a line."""
+    own, gaps = lines_of([x for x in lines if x is not gone], "g2")
+    return with_untold(own, gaps, last_lines(own)).gaps
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.6])
+def test_whatever_is_gone_about_a_number_that_was_drawn_twice_nothing_is_violated(
+    share: float,
+) -> None:
+    """Of either process, and of the coordinators' lines."""
+    lines, about = of_namesakes()
+    chance = Random(share)
+    for _ in range(25):
+        gone = {id(x) for x in about if chance.random() < share}
+        found = judge([x for x in lines if id(x) not in gone], "g2")
+        assert broken(found) == set()
+
+
+BOTH = {
+    "a coordinator's file, and a consumer's last lines": (
+        68, PAUSES, ("coordinator", "broker1"), range(10_000), ("consumer", "c3"), -73
+    ),
+    "a consumer's file, and lines about a coordinator's restart": (
+        79, DEFAULT, ("coordinator", "broker1"), range(88, 148), ("consumer", "c3"), 0
+    ),
+}  # fmt: skip
+"""A run; whose lines are missing, and which of them; and whose are from which one on."""
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_how_far_somebody_is_that_neither_it_nor_its_coordinator_tells_violates_nothing(
+    name: str,
+) -> None:
+    """It may have finished more than was heard of it: that stays unknown for good."""
+    seed, world, one, which, other, since = BOTH[name]
+    lines = run_of(seed, world)
+    of = {who: [id(x) for x in lines if (x.role, x.node) == who] for who in (one, other)}
+    gone = {x for k, x in enumerate(of[one]) if k in which} | {*of[other][since:]}
+
+    assert broken(judge([x for x in lines if id(x) not in gone], "g1")) == set()
+
+
 TURNS = (START, "coordinator_startup", "step_down")
 """Lines with which a coordinator's process begins, begins to coordinate, and ends that."""
 
@@ -206,18 +280,10 @@ def torn(lines: Trace, kind: str, chance: Random) -> Trace:
     return [x for x in lines if id(x) not in gone]
 
 
-ADMITTED_BEFORE = pytest.param(
-    4, "broker2", 13,
-    marks=pytest.mark.xfail(
-        strict=True, reason="that node had admitted who obeys it, in an epoch before"
-    ),
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("seed", "node", "at"),
     [
-        (2, "broker1", 7), (4, "broker2", 3), ADMITTED_BEFORE, (4, "broker2", 16),
+        (2, "broker1", 7), (4, "broker2", 3), (4, "broker2", 13), (4, "broker2", 16),
         (5, "broker2", 3), (19, "broker1", 10), (22, "broker1", 16), (23, "broker2", 3),
         (28, "broker2", 16), (30, "broker1", 13), (30, "broker1", 27),
     ],

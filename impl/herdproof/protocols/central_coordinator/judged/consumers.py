@@ -65,6 +65,8 @@ class Consumers:
         """Members that have ended: what they had heeded, and what they had asked for."""
         self._at_least: dict[Partition, int] = {}
         """Offset up to which a partition was finished at least, where nobody knows more."""
+        self._hears_all = True
+        """False if somebody may have finished more than any line has told, or will tell."""
         self._last: dict[str, tuple[Any, ...]] = {}
         """Words of it, or of its coordinator, that came last: most heartbeats say nothing new."""
 
@@ -281,16 +283,19 @@ class Consumers:
 
     def _finishes(self, p: Partition, to: int, since: int) -> None:
         """Who began no later than the first unfinished record has finished all before `to`."""
-        first = self._entries["finished"][p]
-        if type(first) is Told:
-            first = first.value
+        first = as_told(self._entries["finished"][p])
         if first is UNKNOWN:
             self._at_least[p] = max(to, self._at_least.get(p, 0))
         elif to > first and since <= first:
-            self.seen.set("finished", p, to)
+            self.seen.set("finished", p, self._at(to))
+
+    def _at(self, finished: int) -> Any:
+        """So much is finished, or that at least."""
+        return finished if self._hears_all else Told(finished)
 
     def lose_finished(self) -> None:
         """Who tells how far it is, and who hears it, may both not have told: it was no less."""
+        self._hears_all = False
         for p in self._partitions:
             first = as_told(self._entries["finished"][p])
             if not is_lost(first):

@@ -90,7 +90,8 @@ def lines_of(lines: Sequence[CentralStep], group: str) -> tuple[list[CentralStep
     for line in sorted(lines, key=lambda line: line.time_ns):
         if line.shared:
             numbers.note(line.role, line.node, line.sequence, line.time_ns)
-    found = ordered([x for x in lines if x.group in ("", group)], Messages())
+    own = [x for x in lines if x.group in ("", group)]
+    found = ordered(own, Messages(own))
     return found.lines, gaps_of(found, alone=False, missing=numbers.gaps())
 
 
@@ -268,8 +269,12 @@ class CentralJudge:
         self._catch_up()
         self._untold.lose()
         self._lacks.add(gap.role)
+        self._lose_finished()
+
+    def _lose_finished(self) -> None:
+        """Of who says how far it is, and of who hears it, lines are missing, or may be."""
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
-        if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
+        if len(self._lacks | silent) > 1:
             self._table.lose_finished()
 
     def knows(self, gap: Gap) -> None:
@@ -299,6 +304,8 @@ class CentralJudge:
         self._table.leave(line)
         self._requests.leave(line)
         self._left[line.role, line.node] = line.sequence, [*self.seen.left]
+        if line.role == CONSUMER and self._lacks:
+            self._lose_finished()
 
     def _comes_back(self, line: CentralStep) -> None:
         """A process is heard again: if it is the same one, nothing was missed."""

@@ -20,6 +20,7 @@ from operator import attrgetter, itemgetter
 from msgspec.structs import replace
 
 from herdproof.pipeline.judging.gaps import Filled, Gap
+from herdproof.protocols.central_coordinator.judged.namesakes import without_namesakes
 from herdproof.protocols.central_coordinator.judged.restarts import restarts
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
@@ -58,6 +59,7 @@ class _Untold:
 
 def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
     """Put the missing lines of which others tell into their places."""
+    own, gaps, last = without_namesakes(own, gaps, last)
     gaps = [*gaps, *restarts(own, gaps)]
     counted = [gap for gap in gaps if gap.lines and gap.exact]
     if not counted:

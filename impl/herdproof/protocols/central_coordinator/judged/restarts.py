@@ -21,6 +21,8 @@ from herdproof.protocols.central_coordinator.tracing import COORDINATOR
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR.name
+WRITES = frozenset({"write_owners", "flush_offsets"})
+"""Lines of a coordinator that name its own epoch."""
 ASKS = frozenset({"register", "resume"})
 """Lines of a consumer that asks to be admitted."""
 
@@ -43,6 +45,18 @@ class _Process:
     """Over each connection, how many members it has: two may have drawn one number."""
     denied: Gap | None = None
     """Before a line that says that it does not coordinate, if nothing else tells of another."""
+    sure: int = 0
+    """The index of its last line that no other process can have told: it names its epoch."""
+
+    def is_anothers(self, line: CentralStep, index: int) -> bool:
+        """True if a line names a later epoch than that in which its process coordinates."""
+        if line.action == "coordinator_startup":
+            self.sure = index
+            return False
+        epoch = epoch_of(line)
+        if epoch and epoch == self.epoch:
+            self.sure = index
+        return 0 < self.epoch < epoch
 
     def takes(self, line: CentralStep, index: int) -> bool:
         """True if it can tell a line: it begins once, and hears who has registered there."""
@@ -79,7 +93,8 @@ def restarted(lines: Sequence[CentralStep], gaps: Sequence[Gap]) -> Iterator[Gap
     Where one process of a coordinator's node ends and another goes on, and no number tells.
 
     A line over a connection of which the node tells no Register is the other's, and so are all of
-    its own before that since its consumer has registered.
+    its own before that since its consumer has registered. So is one that names a later epoch; then
+    any line may be, since one that names the epoch before.
     """
     until: dict[str, int] = {}
     for gap in gaps:
@@ -99,12 +114,23 @@ def restarted(lines: Sequence[CentralStep], gaps: Sequence[Gap]) -> Iterator[Gap
             processes[line.node] = _Process(index)
             if process is not None and process.denied is not None:
                 yield process.denied
+        elif process is not None and process.is_anothers(line, index):
+            yield _cut(line, process.sure, index)
+            del processes[line.node]
         elif process is not None and not process.takes(line, index):
             heard = registered.get((line.consumer, line.connection), {})
             yield _cut(line, heard.get(line.node, process.last), index)
             del processes[line.node]
         latest[line.node] = index
     yield from (process.denied for process in processes.values() if process.denied is not None)
+
+
+def epoch_of(line: CentralStep) -> int:
+    """The epoch of the coordinator that tells a line, if that says so; 0 if it does not."""
+    if line.action == "handle_register" and line.outcome == "accepted":
+        named = line.member.partition("-")[0]  # as the coordinator names a registration
+        return int(named) if named.isdecimal() else 0
+    return line.epoch if line.action in WRITES else 0
 
 
 def _cut(line: CentralStep, last: int, index: int) -> Gap:

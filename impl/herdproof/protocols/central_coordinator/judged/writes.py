@@ -225,7 +225,8 @@ class StoredFields(Consumers):
         if self._entries["finished"][p] is UNKNOWN:
             known = (self._entries["position"][m, p] for m in self._members)
             at = [x for x in known if not isinstance(x, Doubtful)]
-            self.seen.refine("finished", p, max([stored, self._at_least.get(p, 0), *at]))
+            finished = max([stored, self._at_least.get(p, 0), *at])
+            self.seen.refine("finished", p, self._at(finished))
 
     def _unwritten(self) -> None:
         """A write of owners was not done; another one may be on its way."""

@@ -88,9 +88,12 @@ class CentralAuditor(JudgedAuditor):
         """
         if not found.contradicted:
             return None
-        once = leads(found.lines, Messages(), is_said_once)
+        once = leads(found.lines, Messages(found.lines), is_said_once)
         is_whole = all(found.lines[index].shared for index in found.gaps)
-        for known in [leads(found.lines, Messages(), lambda _: True), once] if is_whole else [once]:
+        each = [once]
+        if is_whole:
+            each.insert(0, leads(found.lines, Messages(found.lines), lambda _: True))
+        for known in each:
             if all(lead > 0 for lead in known.values()):
                 return None
             if all(lead >= 0 for lead in known.values()):

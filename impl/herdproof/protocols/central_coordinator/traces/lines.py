@@ -9,6 +9,8 @@ What its tracers write (`protocols/central_coordinator/tracing.py`) is documente
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from typing import Any, Literal
 
@@ -145,14 +147,55 @@ def read_central_line(text: str) -> CentralStep:
 # ── Order ───────────────────────────────────────────────────────────────────────────────────
 
 
+Number = tuple[str, int]
+"""A consumer's id, and the number that it has drawn for a connection."""
+
+
+def drawn_twice(lines: Iterable[CentralStep]) -> set[Number]:
+    """
+    The numbers of several registrations: by their names, their Registers, or their processes.
+
+    A name that one line alone tells, which is no Register, is a mistake.
+    """
+    lines = [*lines]
+    names = {(x.consumer, x.connection, x.member) for x in lines if x.member and x.connection}
+    again = _again(names)
+    told = Counter(
+        (x.consumer, x.connection, x.member, x.action == "handle_register")
+        for x in lines if again and (x.consumer, x.connection) in again
+    )  # fmt: skip
+    named = {each[:3] for each, many in told.items() if each[2] and (each[3] or many > 1)}
+    registers = {
+        (x.consumer, x.connection, x.sequence, x.time_ns) for x in lines if x.action == "register"
+    }
+    starts: dict[str, list[int]] = defaultdict(list)
+    for x in lines:
+        if x.sequence == 1 and x.role == CONSUMER:
+            starts[x.node].append(x.time_ns)
+    begun = {node: sorted(times) for node, times in starts.items() if len(times) > 1}
+    processes = {
+        (x.consumer, x.connection, bisect_right(begun[x.node], x.time_ns))
+        for x in lines if x.node in begun and x.connection and x.role == CONSUMER
+    }  # fmt: skip
+    return _again(named) | _again(registers) | _again(processes)
+
+
+def _again(found: Iterable[tuple[Any, ...]]) -> set[Number]:
+    """The numbers that are there more than once."""
+    counts = Counter((each[0], each[1]) for each in found)
+    return {number for number, many in counts.items() if many > 1}
+
+
 class Messages:
     """
     Order of lines as messages, and generations that were written, say it.
 
     They are known by what they carry, not by their number: a line that is missing moves no other.
+    Of messages over connections of one number nobody knows over which each was sent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Iterable[CentralStep] = ()) -> None:
+        self._twice = drawn_twice(lines)
         self._started: dict[tuple[str, str, str, int], int] = {}
         """By node and connection, the generation of the last Start."""
 
@@ -165,6 +208,8 @@ class Messages:
         if kind == "generation":
             says = line.action == "write_owners"
             return ((), ((kind, number),)) if says else (((kind, number),), ())
+        if self._twice and (consumer, connection) in self._twice:
+            return None
         if kind == "start":
             self._started[line.role, line.node, consumer, connection] = number
             begins, begun = (kind, consumer, connection, number), (consumer, connection, number)

@@ -555,7 +555,7 @@ ROWS: Mapping[str, Row] = {
 
 MAP = TraceMap(
     CENTRAL_COORDINATOR, ROWS, protocol=CENTRAL, formats=FORMATS, cap=CAP,
-    links=lambda _: Messages(), untraced=untraced, group=CentralGroup, initial=G.initial,
+    links=Messages, untraced=untraced, group=CentralGroup, initial=G.initial,
     arguments={
         "b": "node", "wanted": G.wanted, "p": ANY, "plan": ANY, "again": ANY, "uneven": ANY
     },
