@@ -159,10 +159,11 @@ class Follower:
         """
         Tells whether the code is where the story is.
 
-        One that is pumped is at rest between calls: what it did by itself since was within the
-        step by which it has come there.
+        One that is pumped, and is asked for what it does by itself, is at rest between calls: what
+        it did so since was within the step by which it has come there.
         """
-        may_go_on = self.held.adapter.pumped and self.held.deeds[-1].kind == "offer"
+        is_asked = self.held.adapter.pumped and self._asks_for_its_own
+        may_go_on = is_asked and self.held.deeds[-1].kind == "offer"
         before: Carried | None = at
         while before is not None and before.state != self.state:
             went_on = may_go_on and before.by_itself and before.deed == at.deed
