@@ -10,13 +10,22 @@ can come where the story ends; so each has a name of its own.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 from typing import Any
 
 from herdproof.conformance.adapter import Adapter, given
-from herdproof.conformance.holding.held import POLL, Case, Differs, Held, TooManyStates
+from herdproof.conformance.holding.held import (
+    POLL,
+    Carried,
+    Case,
+    Differs,
+    Held,
+    TooManyStates,
+)
 from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.check.running.run import Machine, Step
 from herdspec.check.verdict import counted
@@ -30,7 +39,7 @@ class Outcome(Enum):
     """The outcome of a story on the code."""
 
     FOLLOWED = "followed"
-    """The code took every step, and is where the story ends."""
+    """The code took every step, and came to where the story ends."""
     UNCLEAR = "unclear"
     """It took every step, and may be there, or elsewhere: it shows too little."""
     ELSEWHERE = "elsewhere"
@@ -97,7 +106,8 @@ def on_the_code(
             held.run(lambda: follower.follow(steps))
             return follower.outcome()
     except Differs as differs:
-        return follower.told(Outcome.DIFFERS, difference=tuple(str(differs).splitlines()))
+        told = tuple(str(differs).splitlines())
+        return follower.told(Outcome.DIFFERS, follower.refused, difference=told)
     except TooManyStates as error:
         return follower.told(Outcome.UNCLEAR, str(error))
 
@@ -118,6 +128,10 @@ class Follower:
         """Where the story is."""
         self.taken = 0
         self.why_not = ""
+        self._rest: deque[tuple[int, Step]] = deque()
+        """The steps that are still to be taken, with their numbers."""
+        self._refused: dict[int, str] = {}
+        """Steps that the code has refused, though the spec allowed them, by their numbers."""
 
     def told(
         self, outcome: Outcome, why: str = "", difference: tuple[str, ...] = ()
@@ -132,13 +146,36 @@ class Follower:
             return self.told(Outcome.STUCK, self.why_not)
         if self.held.saw_nothing:
             return self.told(Outcome.UNCLEAR, NOTHING_SEEN)
-        there = sum(carried.state == self.state for carried in self.held.states)
+        there = sum(map(self._was_there, self.held.states))
         if not there:
-            return self.told(Outcome.ELSEWHERE, "and ends elsewhere: it did by itself what it may")
+            why = "and ends elsewhere: it did by itself what it may"
+            return self.told(Outcome.ELSEWHERE, f"{why}{self.refused and f'; {self.refused}'}")
         if there < len(self.held.states):
             why = f"and ends in one of {counted(len(self.held.states), 'state')}, nobody sees which"
             return self.told(Outcome.UNCLEAR, why)
         return self.told(Outcome.FOLLOWED)
+
+    def _was_there(self, at: Carried) -> bool:
+        """
+        Tells whether the code is where the story is.
+
+        One that is pumped, and is asked for what it does by itself, is at rest between calls: what
+        it did so since was within the step by which it has come there.
+        """
+        is_asked = self.held.adapter.pumped and self._asks_for_its_own
+        may_go_on = is_asked and self.held.deeds[-1].kind == "offer"
+        before: Carried | None = at
+        while before is not None and before.state != self.state:
+            went_on = may_go_on and before.by_itself and before.deed == at.deed
+            before = before.before if went_on else None
+        return before is not None
+
+    @property
+    def refused(self) -> str:
+        """The first step that the code refused, and did not take in its turn, in a sentence."""
+        first = min(self._refused, default=0)
+        name = f"step {first}, {self._refused[first]}," if first else ""
+        return name and f"it refused {name} which the spec allows"
 
     def follow(self, steps: Sequence[Step]) -> None:
         """Take these steps, as far as the code can."""
@@ -146,45 +183,99 @@ class Follower:
             self.held.start(unlike_initially(self.held.machine, self.state))
         if not self.is_there:
             self.why_not = "it begins in another state"
-        for number, step in enumerate(steps, start=1):
-            if self.why_not:
-                return
-            name = step.action.name
-            self.state = step.state
-            if name in self.held.adapter.silent:
-                self._see()
-            elif name in self.held.possible.controlled:
-                self._offer(number, step)
-            else:
-                reason = self.held.adapter.absent.get(name, "nobody does it")
-                self.why_not = f"step {number}, {step.label}, never happens to it: {reason}"
+        self._rest = deque(enumerate(steps, start=1))
+        while self._rest and not self.why_not:
+            number, step = self._rest.popleft()
+            self._go(number, step)
             self.taken += not self.why_not
+        is_done = self.why_not or any(map(self._was_there, self.held.states))
+        if self._asks_for_its_own and not is_done:
+            self.held.wait()
+
+    def _go(self, number: int, step: Step) -> None:
+        """Go on by one step of the story."""
+        name, before = step.action.name, self.state
+        self.state = step.state
+        if name in self.held.adapter.silent:
+            self._see(number, before, step)
+        elif self._is_offered(step):
+            self._offer(number, step)
+        else:
+            reason = self.held.adapter.absent.get(name, "nobody does it")
+            self.why_not = f"step {number}, {step.label}, never happens to it: {reason}"
 
     @property
     def is_there(self) -> bool:
         """Tells whether the code may be where the story is."""
-        return any(carried.state == self.state for carried in self.held.states)
+        return self._may_be_in(self.state)
 
-    def _see(self) -> None:
-        """See the code do what it does by itself, unless it has; it may do it later, or not."""
-        if not self.is_there:
-            self.held.wait()
+    def _may_be_in(self, state: Spec) -> bool:
+        return any(carried.state == state for carried in self.held.states)
+
+    def _is_offered(self, step: Step) -> bool:
+        return step.action.name in self.held.possible.controlled
+
+    @property
+    def _asks_for_its_own(self) -> bool:
+        """True if the adapter has methods for what the code does by itself."""
+        adapter = self.held.adapter
+        return any(name in self.held.possible.controlled for name in adapter.silent)
+
+    def _see(self, number: int, before: Spec, step: Step) -> None:
+        """
+        See the code do what it does by itself, unless it has; it may do it later, or not.
+
+        Where the adapter has a method for that, the code is asked to do this step alone: it would
+        do all that it can while one waits, and the story may have it do less.
+        """
+        if self.is_there and not self._may_be_in(before):
+            return
+        if not self._is_offered(step):
+            if not self.is_there:
+                self.held.wait()
+        else:
+            self._takes(number, step)
+
+    def _takes(self, number: int, step: Step) -> bool:
+        """Tells whether the code takes a step now, of which the spec says that it may."""
+        name, wanted = step.action.name, {p for p, _ in given(step.action, self.held.adapter)}
+        pairs = zip(step.action.parameters, step.arguments, strict=True)
+        arguments = tuple(value for (parameter, _), value in pairs if parameter in wanted)
+        if self.held.case(name, *arguments) is Case.NONE:
+            return False
+        is_taken = self.held.offer(name, *arguments)
+        if not is_taken:
+            self._refused[number] = step.label
+        return is_taken
+
+    def _takes_after_its_own(self, number: int, step: Step) -> bool:
+        """
+        Take a step that the code puts off, after what it does by itself next in the story.
+
+        Only steps for which the adapter has a method; those that are not possible stay.
+        """
+        silent = self.held.adapter.silent
+        for entry in takewhile(lambda entry: entry[1].action.name in silent, [*self._rest]):
+            if self._is_offered(entry[1]) and self._takes(*entry):
+                self._rest.remove(entry)
+                self.taken += 1
+                if self._takes(number, step):
+                    self._refused.pop(number, None)
+                    return True
+        return False
 
     def _offer(self, number: int, step: Step) -> None:
         """Take a step when it is possible; wait until it is."""
-        held, name = self.held, step.action.name
-        wanted = {parameter for parameter, _ in given(step.action, held.adapter)}
-        pairs = zip(step.action.parameters, step.arguments, strict=True)
-        arguments = tuple(value for (parameter, _), value in pairs if parameter in wanted)
+        held = self.held
+        if self._takes(number, step) or self._takes_after_its_own(number, step):
+            return
         until = time.monotonic() + held.adapter.patience
         is_last = False
-        while True:
-            if held.case(name, *arguments) is not Case.NONE and held.offer(name, *arguments):
-                return
-            if is_last:
-                break
+        while not is_last:
             held.wait()
             is_last = time.monotonic() >= until
+            if self._takes(number, step):
+                return
             if not is_last:
                 time.sleep(max(POLL, held.adapter.patience / POLLS))
         self.why_not = f"step {number}, {step.label}, is not possible where it is by then"

@@ -27,7 +27,7 @@ CONSUMED, RESUMED = "a_commit_is_on_its_way", "somebody_consumes_and_asks_to_res
 """Near these edges are drawn: chance alone, from the beginning, seldom leads so far."""
 
 adapter = switched(
-    PROTOCOL, later(f"{HERE}.held.adapter:cores"),
+    PROTOCOL, later(f"{HERE}.held.mistaken:cores"),
     forms={"resuming": later(f"{HERE}.held.resuming:resuming_cores")},
 )  # fmt: skip
 IMPLEMENTATION = Implementation(

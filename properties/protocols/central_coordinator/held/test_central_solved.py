@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from herdproof.conformance.solver.solved import NOT_LOADABLE, Solved, solved
-from herdproof.protocols.central_coordinator.held.adapter import cores
+from herdproof.protocols.central_coordinator.held.mistaken import cores
 from herdspec.check.proof.prove import Proof, prove
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
 

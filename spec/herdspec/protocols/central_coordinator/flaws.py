@@ -42,9 +42,9 @@ STARTED = "a_start_says_what_is_stored"
 
 FLAWS = {
     "no_barrier": _flaw(
-        {EXCLUSIVE: Failure(26, "handle_start"), TWICE: Failure(29, "serve_offsets")},
-        _but(
-            "no_barrier",
+        {EXCLUSIVE: Failure(26, "handle_start")},
+        specification(mistakes.StopsAnew, *(p.python for p in HELD.properties)).replace(
+            "NoBarrier",
             write_owners=mistakes.write_at_once,
             is_free=mistakes.everything_is_free,
             send_stop=mistakes.send_stop_meanwhile,

@@ -27,10 +27,48 @@ is_free = CentralCoordinator.is_free
 # ── No barrier: nobody is waited for ────────────────────────────────────────────────────────
 
 
+class StopsAnew(CentralCoordinator):
+    """A coordinator that begins while Stops of a rebalance before are out: those do not count."""
+
+    again: dict[Member, bool] = each(False)
+
+    @action(fair=weak)
+    def begin_rebalance(self, b: Broker, uneven: bool) -> None:
+        """{b} takes the group, and sees if a rebalance is necessary (shares uneven: {uneven})."""
+        require(self.election.leads[b] and self.phase[b] == Phase.QUEUED)
+        self.dirty[b] = False
+        if self.necessary(b) or (uneven and self.has_members(b)):
+            self.phase[b] = Phase.STOPPING
+            for m in Member:
+                if self.books[m] == b:
+                    self.stopped[m] = False
+                    self.again[m] = self.asked[m] == Asked.STOP
+        else:
+            self.phase[b] = Phase.IDLE
+
+    @action(fair=weak)
+    def handle_stop_response(self, m: Member, b: Broker) -> None:
+        """{b} notes the offsets of {m}, and that it has stopped, unless it is told so anew."""
+        self.hear_answer(m, b, Kind.STOP)
+        answer = self.up[m].pop(0)
+        self.stopped[m] = not self.again[m]
+        self.again[m] = False
+        self.note_answer(m, b, answer.generation)
+
+    def remove(self, m: Member) -> None:
+        """Strike a member from the books."""
+        self.books[m] = None
+        self.asked[m] = Asked.NONE
+        self.stopped[m] = False
+        self.again[m] = False
+        self.acked[m] = 0
+
+
 def write_at_once(self: CentralCoordinator, b: Broker, plan: dict[Partition, Member]) -> None:
     """{b} sends the owners, {plan}, whoever still fetches, and says how far it is."""
     require(self.phase[b] == Phase.STOPPING and self.has_members(b))
     require(self.write[b] == Write.NONE)
+    require(all(self.noted[b, p] <= self.committed[p] for p in Partition))
     require(all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in Partition))
     self.phase[b] = Phase.WRITING
     self.write[b] = Write.OWNERS
@@ -381,8 +419,8 @@ def stop_and_keep_the_ack(self: CentralCoordinator, m: Member, b: Broker) -> Non
 
 
 def given_by_id(self: CentralCoordinator, m: Member, p: Partition) -> bool:
-    """True if the consumer of that id owns the partition, with whichever registration."""
-    return self.owner[p] == m
+    """True if its consumer wants the partition, and owns it with whichever registration."""
+    return self.owner[p] == m and self.interest[m, p]
 
 
 def accept_any_epoch(self: CentralCoordinator, m: Member, b: Broker) -> bool:

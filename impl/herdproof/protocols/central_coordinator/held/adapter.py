@@ -19,10 +19,9 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Adapter, Refused, forwards, varied
+from herdproof.conformance.adapter import Adapter, Refused, forwards
 from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
@@ -33,12 +32,6 @@ from herdproof.protocols.central_coordinator.coordinator.members.recovery import
 )
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import Necessity
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
-from herdproof.protocols.central_coordinator.held.flawed import (
-    CONSUMERS,
-    COORDINATORS,
-    consumer_with,
-    coordinator_with,
-)
 from herdproof.protocols.central_coordinator.held.loaded import a_coordinator_has_just_begun, load
 from herdproof.protocols.central_coordinator.simulated.gated import HIDDEN, GatedCentral
 from herdproof.protocols.central_coordinator.simulated.gates import (
@@ -51,7 +44,6 @@ from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire import messages
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.gated import Impossible
-from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator.properties import HELD
 from herdspec.protocols.central_coordinator.spec import (
     Asked,
@@ -174,17 +166,37 @@ class CentralCores(Adapter):
 
     def write_owners(self, b: Broker) -> dict[Partition, Member]:
         """The barrier is passed; returns who is to own what, somebody where that is nobody."""
+        return self._write_owners(b)
+
+    def _write_owners(
+        self, b: Broker, plan: dict[Partition, Member] | None = None
+    ) -> dict[Partition, Member]:  # fmt: skip
+        """The barrier is passed, and owners are written by this plan, or by the core's own."""
         broker = self.world.brokers[b.index]
         group = broker.group
         if group is None or not group.members or of_core(group.phase) is not Phase.STOPPING:
             raise Refused("nobody is stopped")
-        if broker.core.offsets.unwritten.get(GROUP):
+        if self._has_unwritten(b):
             raise Refused("offsets are written before")
-        self.world.pass_barrier(b.index)
+        self.world.pass_barrier(b.index, self._of_those_wanted(b, plan) if plan else None)
         if broker.request is None:
             raise Refused("no generation is written")
         heirs = self._heirs(broker.request.step)
         return {p: heirs.get(p.index, Member(0)) for p in Partition}
+
+    def _has_unwritten(self, b: Broker) -> bool:
+        """True if offsets were told that are to be written before owners are."""
+        return bool(self.world.brokers[b.index].core.offsets.unwritten.get(GROUP))
+
+    def _of_those_wanted(self, b: Broker, plan: dict[Partition, Member]) -> dict[int, int]:
+        """Of a plan, in which somebody stands for nobody, what members of a group want."""
+        group = self.world.brokers[b.index].group
+        known = self.world.brokers[b.index].core.topics.topics
+        wants = [m.subscription for m in group.members.values()] if group else []
+        return {
+            p.index: m.index for p, m in plan.items()
+            if (topic := topic_of(p.index)) in known and any(w.streams(topic) for w in wants)
+        }  # fmt: skip
 
     def _heirs(self, step: Step) -> dict[int, Member]:
         """Whom the owners that are sent name, by the partition's number."""
@@ -248,13 +260,17 @@ class CentralCores(Adapter):
             "election.elected": None if world.elected is None else Broker(world.elected),
             "election.won": {b: world.brokers[b.index].won for b in Broker},
             "election.token": {b: world.brokers[b.index].token for b in Broker},
-            "election.leads": {b: world.brokers[b.index].leads for b in Broker},
+            "election.leads": {b: self._leads(b) for b in Broker},
         }
         self._see_consumers(look)
         self._see_books(look)
         for b in Broker:
             self._see_coordinator(look, b)
         return look
+
+    def _leads(self, b: Broker) -> bool:
+        """True if a broker's core is seen to lead."""
+        return self.world.brokers[b.index].coordinates
 
     def _see_consumers(self, look: dict[str, Any]) -> None:
         """Look at what travels, and at what consumers know."""
@@ -405,21 +421,6 @@ class CentralCores(Adapter):
     def _committed(self, p: Partition) -> int:
         data = self.world.data(self.world.paths.offset(GROUP, topic_of(p.index), "0"))
         return read_offset(data or b"0")
-
-
-def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) -> type[CentralCores]:
-    """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
-    return varied(CentralCores, HELD, spec, **mistaken(switches)) if switches else CentralCores
-
-
-def mistaken(switches: frozenset[str]) -> dict[str, Any]:
-    """Members of an adapter whose cores have these mistakes."""
-    world = partial(
-        GatedCentral,
-        coordinator=coordinator_with(switches.intersection(COORDINATORS)),
-        consumer=consumer_with(switches.intersection(CONSUMERS)),
-    )
-    return {"world_of": staticmethod(world), "switches": switches}
 
 
 def is_queued(group: Group | None) -> bool:

@@ -23,7 +23,12 @@ from herdproof.protocols.central_coordinator.client.connector import Connector, 
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
-from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member, Phase
+from herdproof.protocols.central_coordinator.coordinator.groups import (
+    Ghost,
+    Group,
+    Member,
+    Phase,
+)
 from herdproof.protocols.central_coordinator.coordinator.members.membership import Membership
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import (
     Necessity,
@@ -140,7 +145,7 @@ class OwnersWrittenLate(Rebalancer):
     def fail(self, group: Group, why: str) -> None:
         """A rebalance has failed: what is not written does not count, and is read again."""
         group.loaded = False
-        group.owners = {}
+        group.generation, group.owners = 0, {}
         super().fail(group, why)
 
     def _owners_written(self, group: Group, owners: Owners, outcome: StoreResult) -> None:
@@ -193,7 +198,9 @@ class MemberById(Rebalancer):
         former = [
             Offset(topic, number, offsets.get((topic, number), NO_OFFSET))
             for (topic, number), owner in group.owners.items()
-            if owner.consumer_id == member.consumer_id and owner.registration not in group.members
+            if owner.consumer_id == member.consumer_id
+            and owner.registration not in group.members
+            and member.subscription.streams(topic)  # consumers refuse what they do not want
         ]
         super()._start(group, member, (*share, *former))
 
@@ -209,9 +216,9 @@ class PartialFailover(Membership):
 
 
 class NoLease(Membership):
-    """A lost member's partitions are given away at once."""
+    """The partitions of who is gone are given away at once, whoever lost it."""
 
-    def _keep_lease(self, group: Group, member: Member, until_ms: int) -> None:
+    def _wait_for_lease(self, group: Group, ghost: Ghost) -> None:
         """Whoever is gone is taken to fetch no more."""
 
 
@@ -285,7 +292,7 @@ class IgnoresEpoch(Connector):
     """Whoever coordinates in a past epoch is obeyed."""
 
     def _check_epoch(self, frame: Frame) -> None:
-        self.consumption.epoch = max(self.consumption.epoch, frame.epoch)
+        self.consumption.epoch = frame.epoch
 
 
 class ResumesTooLate(Connector):

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import forwards, varied
-from herdproof.protocols.central_coordinator.held.adapter import CentralCores, is_queued, mistaken
+from herdproof.protocols.central_coordinator.held.adapter import CentralCores, is_queued
+from herdproof.protocols.central_coordinator.held.mistaken import mistaken
 from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator.spec import Member
 from herdspec.protocols.central_coordinator.variants.resuming_properties import RESUMING_HELD

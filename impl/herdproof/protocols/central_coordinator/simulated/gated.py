@@ -20,7 +20,7 @@ way.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial, partialmethod
 
@@ -94,7 +94,7 @@ class GatedCentral(CentralParts):
         """A broker hears that it was elected, and reads what there is."""
         broker = self.brokers[b]
         self._expect(not broker.leads and broker.won > 0, "it was not elected, or leads already")
-        broker.token = broker.won
+        broker.token, broker.is_deposed = broker.won, False
         broker.starts = True
         self.zookeeper.take_events(broker.session)
         self._give(b, Elected(broker.won))
@@ -110,12 +110,16 @@ class GatedCentral(CentralParts):
     def doubt(self, b: int) -> None:
         """It is not sure that its session lives, and steps down."""
         self._expect(self.brokers[b].leads and self.seat == b, "it has nothing to doubt")
-        self._give(b, Deposed(self.brokers[b].token))
+        self._depose(b)
 
     def step_down(self, b: int) -> None:
         """It hears that it coordinates no more."""
         self._expect(self.brokers[b].leads and self.seat != b, "it need not step down")
         self.brokers[b].won = 0
+        self._depose(b)
+
+    def _depose(self, b: int) -> None:
+        self.brokers[b].is_deposed = True
         self._give(b, Deposed(self.brokers[b].token))
 
     def restart(self, b: int) -> None:
@@ -321,8 +325,12 @@ class GatedCentral(CentralParts):
         broker.gates.sends = None
         scheduler.queue = sorted([*scheduler.queue, *later])
 
-    def pass_barrier(self, b: int) -> None:
-        """A rebalance goes on, if nobody fetches, or if everybody has started."""
+    def pass_barrier(self, b: int, plan: Mapping[int, int] | None = None) -> None:
+        """
+        A rebalance goes on, if nobody fetches, or if everybody has started.
+
+        By a `plan` (a member for each partition), if one is given, as another assignor's.
+        """
         broker = self.brokers[b]
         group = broker.group
         self._expect(group is not None, "nobody is in the group")
@@ -332,8 +340,15 @@ class GatedCentral(CentralParts):
             self._expect(broker.request is None, "another write is under way")
         check = gates.check_stopped if phase is Phase.STOPPING else gates.check_started
         gates.passes = True
+        if plan is not None:
+            names = {
+                c.member: channel.member.registration
+                for c, channel in self.booked(b)
+                if channel.member is not None
+            }
+            gates.planned = {(topic_of(p), "0"): names[m] for p, m in plan.items() if m in names}
         self._let(b, partial(check, group))
-        gates.passes = False
+        gates.passes, gates.planned = False, None
 
     def flush_offsets(self, b: int) -> None:
         """The offsets that were told are sent to ZooKeeper."""
@@ -343,9 +358,9 @@ class GatedCentral(CentralParts):
         self._due(b, ("flush", 0))
 
     def serve(self, b: int, action: str) -> None:
-        """ZooKeeper does what a broker of the present epoch has sent."""
+        """ZooKeeper does what a broker has sent, unless the fence holds that off."""
         request = self._request(b, action)
-        self._expect(self.brokers[b].token == self.epoch, "the fence refuses it")
+        self._expect(not self._is_fenced_off(b, request), "the fence refuses it")
         request.answer = self._perform(self.brokers[b], request.ask.operation)
 
     serve_owners = partialmethod(serve, action="write_owners")
@@ -355,7 +370,7 @@ class GatedCentral(CentralParts):
         """ZooKeeper refuses what a broker of a past epoch has sent."""
         request = self._request(b)
         self._expect(request.answer is None, "it was served")
-        self._expect(self.brokers[b].token != self.epoch, "it is of the present epoch")
+        self._expect(self._is_fenced_off(b, request), "no fence refuses it")
         request.answer = self._perform(self.brokers[b], request.ask.operation)
 
     def answered(self, b: int) -> None:
@@ -469,7 +484,7 @@ class GatedCentral(CentralParts):
                 if steps_down and broker.leads and self.seat != b:
                     self.step_down(b)
             for b, broker in enumerate(self.brokers):
-                if broker.leads:
+                if broker.coordinates:
                     self._go_on(b)
 
     def _go_on(self, b: int) -> None:

@@ -39,9 +39,11 @@ from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
     Answer,
+    Check,
     Create,
     Done,
     Get,
+    Multi,
     Operation,
     Refusal,
     Why,
@@ -70,11 +72,14 @@ class Gates:
         """The channel whose next request may be sent."""
         self.uneven = False
         """True if shares are taken for uneven, whatever they are."""
+        self.planned: dict[Partition, str] | None = None
+        """Who is to get what, by registration, whatever the core would plan."""
         self.new: Group | None = None
         """A new group for which nothing was planned; nobody has looked yet if that is so."""
         vars(core.membership)["handle_new_group"] = self.handle_new_group
         rebalancer, server = vars(core.rebalancer), vars(core.socket_server)
         rebalancer["run"] = self.run
+        rebalancer["plan"] = self.plan
         rebalancer["_why_necessary"] = self.why_necessary
         rebalancer["_check_stopped"] = self.check_stopped
         rebalancer["_check_started"] = self.check_started
@@ -107,6 +112,12 @@ class Gates:
         if self.uneven:
             return "shares are uneven"
         return type(self.core.rebalancer)._why_necessary(self.core.rebalancer, group, plan)
+
+    def plan(self, group: Group) -> dict[Partition, str]:
+        """Who is to get what: as the core plans it, unless a plan is given."""
+        if self.planned is not None:
+            return self.planned
+        return type(self.core.rebalancer).plan(self.core.rebalancer, group)
 
     def check_stopped(self, group: Group) -> None:
         """The barrier: passed by nobody, unless it is let go."""
@@ -190,11 +201,18 @@ class Broker:
         self.answers: deque[tuple[int, Any]] = deque()
         self.busy = False
         self.starts = False
+        self.is_deposed = False
+        """True if it was told that it leads no more, whatever its core made of that."""
+
+    @property
+    def coordinates(self) -> bool:
+        """True if it goes on as a coordinator."""
+        return self.core.epoch is not None
 
     @property
     def leads(self) -> bool:
-        """True if it believes that it coordinates."""
-        return self.core.epoch is not None
+        """True if it believes that it coordinates, and was not told otherwise."""
+        return self.coordinates and not self.is_deposed
 
     @property
     def group(self) -> Group | None:
@@ -309,6 +327,13 @@ class CentralParts:
             self._expect(is_sent, "no such write is on its way")
         return request
 
+    def _is_fenced_off(self, b: int, request: Request) -> bool:
+        """True if a write checks the epoch, and its broker's is over."""
+        operation = request.ask.operation
+        writes = operation.operations if isinstance(operation, Multi) else ()
+        checks = any(isinstance(write, Check) for write in writes)
+        return checks and self.brokers[b].token != self.epoch
+
     def _hears(self, b: int, answer: Answer) -> None:
         """A broker hears what came of its write."""
         request = self._request(b)
@@ -347,7 +372,7 @@ class CentralParts:
                         broker.won = 0
                     case _:
                         pass  # time stands still; whoever wants to know looks
-        if not broker.leads:
+        if not broker.coordinates:
             broker.request = None
             broker.reads.clear()
         if isinstance(event, Closed) and event.channel in broker.connections:
