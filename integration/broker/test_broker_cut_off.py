@@ -8,7 +8,10 @@ both have told that they did conforms to the spec.
 
 from __future__ import annotations
 
+import json
+import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -33,6 +36,8 @@ from integration.zookeeper.zookeeper_log import Transaction, transactions
 from properties.protocols.group_protocol.testing.wired import WiredClient
 
 GROUP = "cut-off"
+STORED = ("complete_join", "share_out", "flush_offsets")
+"""Steps that send a change to ZooKeeper."""
 KINDS = [PYTHON, pytest.param((*PYTHON, JAVA), marks=pytest.mark.long)]
 
 
@@ -90,6 +95,20 @@ class Pair:
         """Take the election's node from whoever leads, as an operator can."""
         with connected(self.zookeeper.hosts) as operator:
             operator.perform(Delete(self._root + PATHS.election.leader))
+
+    def freeze(self) -> None:
+        """Let nothing through to ZooKeeper any more, while nothing is being stored."""
+        self.proxy.freeze()
+        while self.is_storing():
+            self.proxy.thaw()
+            time.sleep(0.02)
+            self.proxy.freeze()
+
+    def is_storing(self) -> bool:
+        """Whether the first has sent a change that it has no answer to, as its trace says."""
+        lines = self.traces[0].read_text(encoding="utf-8").splitlines()
+        took = Counter(json.loads(line)["action"] for line in lines if line.endswith("}"))
+        return sum(took[action] for action in STORED) > took["answered"]
 
     def group(self) -> BrokerGroup:
         """A group whose members know both."""
@@ -166,9 +185,10 @@ def test_a_coordinator_that_is_cut_off_stores_nothing_and_nothing_is_lost(
     group.settle(*kinds)
     committed = pair.committed(0)
 
-    pair.proxy.freeze()
+    pair.freeze()
     group.hear_a_round()
     if ends == "epoch":
+        assert eventually(pair.is_storing, 60.0)  # what has been sent by then arrives late
         pair.depose()
     pair.await_that_leads(1)
     pair.proxy.thaw()
