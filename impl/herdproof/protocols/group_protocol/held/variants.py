@@ -137,7 +137,7 @@ class CommitsAtGates(HeldCoordinators):
         super()._expire(m)
 
     def _sends_first(self) -> None:
-        """What may lead to another change comes after those that wait to be sent."""
+        """Changes that wait to be sent come before anything that may lead to another."""
         if self._unsent:
             raise Refused("what was taken is sent first")
 
@@ -171,7 +171,7 @@ class CommitsAtGates(HeldCoordinators):
 
 class WorksOn(HeldClients):
     """
-    Clients of which one that has left may work on with what it has.
+    Clients that may work on with what they have once they have left.
 
     To the variant it is STABLE then, to the core UNJOINED: a member of nothing, which consumes.
     """
