@@ -32,6 +32,7 @@ SESSION_MS = 6_000
 """Of members and of ZooKeeper's sessions: a lease would be waited for longer than that."""
 BLINK_S = 0.3
 """For so long a partition may be without a reader, beyond what the election takes."""
+TRIES = 4
 
 
 def test_a_leader_that_ends_leaves_no_partition_without_a_reader_for_long(
@@ -39,10 +40,10 @@ def test_a_leader_that_ends_leaves_no_partition_without_a_reader_for_long(
 ) -> None:
     """
     After SIGTERM of the leader its members say that they have stopped, and start at the next one;
-    they had leases that run for 6 s. A busy machine gets a second try.
+    they had leases that run for 6 s, which nobody may wait for. A busy machine gets more tries.
     """
     tries: list[float] = []
-    while len(tries) < 2 and min(tries, default=BLINK_S) >= BLINK_S:
+    while len(tries) < TRIES and min(tries, default=BLINK_S) >= BLINK_S:
         found = measured(clean_stop, SESSION_MS)
         tries.append(found["idle_seconds"] - found["mended_seconds"])
 
