@@ -34,7 +34,7 @@ PLAIN = {"stand", "resign", "look", "handle_suspended", "handle_reconnected", "h
 
 
 @dataclass(frozen=True)
-class ProcessLedger:
+class Process:
     """The books of one process of a node."""
 
     sequence: int = 0
@@ -43,24 +43,24 @@ class ProcessLedger:
     state: State = field(default_factory=lambda: BEGINNING)
     tokens: frozenset[int] = frozenset({0})
 
-    def after(self, line: TraceLine) -> ProcessLedger:
+    def after(self, line: TraceLine) -> Process:
         """The books after one more line."""
         number = self.number if line.asked is None else line.asked.number
         tokens = self.tokens | {line.state.token}
-        return ProcessLedger(line.sequence, line.session, number, line.state, tokens)
+        return Process(line.sequence, line.session, number, line.state, tokens)
 
 
 class Ledger:
     """Takes a run's lines in order, and objects to the first that does not fit."""
 
     def __init__(self) -> None:
-        self.processes: dict[str, ProcessLedger] = {}
+        self.processes: dict[str, Process] = {}
         self.sessions: dict[int, str] = {}
         self.transactions = Transactions()
 
-    def process(self, line: TraceLine) -> ProcessLedger | None:
+    def process(self, line: TraceLine) -> Process | None:
         """The books of a line's process, before it."""
-        return ProcessLedger() if line.action == "start" else self.processes.get(line.node)
+        return Process() if line.action == "start" else self.processes.get(line.node)
 
     def objection(self, line: TraceLine) -> str | None:
         """Why a line does not fit those before it, if so; otherwise it is in the books."""
@@ -79,7 +79,7 @@ class Ledger:
             self.processes[line.node] = process.after(line)
         return found
 
-    def _sequence(self, process: ProcessLedger, line: TraceLine) -> str | None:
+    def _sequence(self, process: Process, line: TraceLine) -> str | None:
         if line.sequence != process.sequence + 1:
             return f"sequence {line.sequence} follows {process.sequence}: a line is missing"
         known = UNNAMED | PLAIN | {f"handle_{call}" for call in OUTCOMES} - {"handle_write"}
@@ -94,7 +94,7 @@ class Ledger:
             return f"{line.action} made a look due, which only a watch or a wish to stand does"
         return None
 
-    def _session(self, process: ProcessLedger, line: TraceLine) -> str | None:
+    def _session(self, process: Process, line: TraceLine) -> str | None:
         if line.action != "handle_new_session":
             if line.session != process.session:
                 return f"the session became {line.session}, and no new session was told of"
@@ -108,7 +108,7 @@ class Ledger:
         self.sessions[line.session] = line.node
         return None
 
-    def _call(self, process: ProcessLedger, line: TraceLine) -> str | None:
+    def _call(self, process: Process, line: TraceLine) -> str | None:
         asked = line.asked
         if asked is None:
             if line.state.call not in ("none", process.state.call):
@@ -126,7 +126,7 @@ class Ledger:
             return f"a {asked.call} checks no epoch, but {asked.epoch} is told"
         return None
 
-    def _answer(self, process: ProcessLedger, line: TraceLine) -> str | None:
+    def _answer(self, process: Process, line: TraceLine) -> str | None:
         answered = line.answered
         if answered is not None and (idle := _idle(answered)):
             return f"`{idle}` has no meaning in the outcome {answered.outcome!r}, but is not 0"
