@@ -129,7 +129,7 @@ class Predecessor(Struct, kw_only=True, gc=False, omit_defaults=True):
 
     action: str
     ago_ns: Int = 0
-    """So much earlier by the same clock."""
+    """The time between the two, by the same clock."""
     previous: Int = 0
     group: str = ""
     since_ns: Int = 0

@@ -290,7 +290,7 @@ class Consumers:
             self.seen.set("finished", p, self._at(to))
 
     def _at(self, finished: int) -> Any:
-        """So much is finished, or that at least."""
+        """The offset up to which all is finished, or the least that it can be."""
         return finished if self._hears_all else Told(finished)
 
     def lose_finished(self) -> None:

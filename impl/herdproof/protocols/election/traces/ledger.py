@@ -42,7 +42,7 @@ UNNAMED = frozenset({START, "handle_watch", "handle_wake", "handle_late", "ignor
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessLedger:
     """The books of one process of a node."""
 
     sequence: int = 0
@@ -63,7 +63,7 @@ class Ledger:
     """Takes a run's lines in order, and objects to the first that does not fit."""
 
     def __init__(self) -> None:
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, ProcessLedger] = {}
         self.sessions: dict[int, str] = {}
         self.transactions = Transactions()
 
