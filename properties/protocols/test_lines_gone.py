@@ -26,6 +26,7 @@ from herdproof.protocols.group_protocol.campaign import MIXES
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.implementation import auditors, simulators
 from properties.pipeline.pipeline_traces import deleted, numbers_of
+from properties.pipeline.pipeline_traces import run_of as default_run_of
 from properties.protocols.group_protocol.test_group_judging import SEEN, flawed
 from properties.unrepeated import unrepeated
 
@@ -56,7 +57,8 @@ def as_read(lines: Sequence[Any]) -> Lines:
 
 
 RUNS: dict[str, Callable[[int], Lines]] = {
-    **{name: lambda seed, of=name: simulated(of, seed) for name in (A, B, C)},  # type: ignore[misc]
+    **{name: lambda seed, of=name: simulated(of, seed) for name in (A, C)},  # type: ignore[misc]
+    B: default_run_of,  # in its campaign's longer and harder mixes 49 % stay, of 64 runs
     f"{C}, with clients": with_clients,
 }
 
