@@ -69,10 +69,15 @@ def run_of(whose: str, seed: int) -> Lines:
     return RUNS[whose](seed)
 
 
-def as_told(whose: str, seed: int, *, repeats: bool) -> Lines:
-    """A run's lines, as they are; or as they were before any was repeated."""
+def as_told(whose: str, seed: int, kind: str, *, repeats: bool) -> Lines:
+    """
+    A run's lines, as they are; or as they were before any was repeated.
+
+    Not where a piece is to go: the rest of two processes may be numbered as one process is, and
+    without repetitions no line shows that (system C, seed 15).
+    """
     lines = run_of(whose, seed)
-    return lines if repeats or whose == B else unrepeated(lines)
+    return lines if repeats or whose == B or kind == "piece" else unrepeated(lines)
 
 
 def verdicts(lines: Lines, *, replay: bool = False) -> Verdicts:
@@ -135,7 +140,7 @@ def test_whatever_is_gone_nothing_is_violated(
     whose: str, seed: int, kind: str, chance: int, repeats: bool
 ) -> None:
     """Lines, tails, whole files, pieces of one process; be lines repeated by others, or not."""
-    left = deleted(as_told(whose, seed, repeats=repeats), kind, Random(chance))
+    left = deleted(as_told(whose, seed, kind, repeats=repeats), kind, Random(chance))
 
     assert "violated" not in verdicts(left).values()
 
@@ -149,7 +154,7 @@ def test_nor_in_thousands_of_draws(whose: str, kind: str) -> None:
     chance = Random(f"{whose} {kind}")
     for seed in range(30):
         for repeats in (True, False) * 3:
-            left = deleted(as_told(whose, seed, repeats=repeats), kind, chance)
+            left = deleted(as_told(whose, seed, kind, repeats=repeats), kind, chance)
             assert "violated" not in verdicts(left, replay=whose != B).values(), (seed, repeats)
 
 
