@@ -26,6 +26,7 @@ from herdproof.protocols.group_protocol.campaign import MIXES
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.implementation import auditors, simulators
 from properties.pipeline.pipeline_traces import deleted, numbers_of
+from properties.pipeline.pipeline_traces import run_of as default_run_of
 from properties.protocols.group_protocol.test_group_judging import SEEN, flawed
 from properties.unrepeated import unrepeated
 
@@ -56,7 +57,8 @@ def as_read(lines: Sequence[Any]) -> Lines:
 
 
 RUNS: dict[str, Callable[[int], Lines]] = {
-    **{name: lambda seed, of=name: simulated(of, seed) for name in (A, B, C)},  # type: ignore[misc]
+    **{name: lambda seed, of=name: simulated(of, seed) for name in (A, C)},  # type: ignore[misc]
+    B: default_run_of,  # in its campaign's longer and harder mixes 49 % stay, of 64 runs
     f"{C}, with clients": with_clients,
 }
 
@@ -67,10 +69,15 @@ def run_of(whose: str, seed: int) -> Lines:
     return RUNS[whose](seed)
 
 
-def as_told(whose: str, seed: int, *, repeats: bool) -> Lines:
-    """A run's lines, as they are; or as they were before any was repeated."""
+def as_told(whose: str, seed: int, kind: str, *, repeats: bool) -> Lines:
+    """
+    A run's lines, as they are; or as they were before any was repeated.
+
+    Not where a piece is to go: the rest of two processes may be numbered as one process is, and
+    without repetitions no line shows that (system C, seed 15).
+    """
     lines = run_of(whose, seed)
-    return lines if repeats or whose == B else unrepeated(lines)
+    return lines if repeats or whose == B or kind == "piece" else unrepeated(lines)
 
 
 def verdicts(lines: Lines, *, replay: bool = False) -> Verdicts:
@@ -133,7 +140,7 @@ def test_whatever_is_gone_nothing_is_violated(
     whose: str, seed: int, kind: str, chance: int, repeats: bool
 ) -> None:
     """Lines, tails, whole files, pieces of one process; be lines repeated by others, or not."""
-    left = deleted(as_told(whose, seed, repeats=repeats), kind, Random(chance))
+    left = deleted(as_told(whose, seed, kind, repeats=repeats), kind, Random(chance))
 
     assert "violated" not in verdicts(left).values()
 
@@ -147,7 +154,7 @@ def test_nor_in_thousands_of_draws(whose: str, kind: str) -> None:
     chance = Random(f"{whose} {kind}")
     for seed in range(30):
         for repeats in (True, False) * 3:
-            left = deleted(as_told(whose, seed, repeats=repeats), kind, chance)
+            left = deleted(as_told(whose, seed, kind, repeats=repeats), kind, chance)
             assert "violated" not in verdicts(left, replay=whose != B).values(), (seed, repeats)
 
 

@@ -293,6 +293,12 @@ class Consumers:
         """The offset up to which all is finished, or the least that it can be."""
         return finished if self._hears_all else Told(finished)
 
+    def doubt_finished(self) -> None:
+        """Who is heard no more may go on, and of who would hear it lines are missing."""
+        self._hears_all = False
+        for p in self._partitions:
+            self.seen.leave("finished", p)
+
     def lose_finished(self) -> None:
         """Who tells how far it is, and who hears it, may both not have told: it was no less."""
         self._hears_all = False

@@ -269,13 +269,14 @@ class CentralJudge:
         self._catch_up()
         self._untold.lose()
         self._lacks.add(gap.role)
-        self._lose_finished()
+        if self._hears_less:
+            self._table.lose_finished()
 
-    def _lose_finished(self) -> None:
+    @property
+    def _hears_less(self) -> bool:
         """Of who says how far it is, and of who hears it, lines are missing, or may be."""
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
-        if len(self._lacks | silent) > 1:
-            self._table.lose_finished()
+        return len(self._lacks | silent) > 1
 
     def knows(self, gap: Gap) -> None:
         """These lines are missing, and others tell what they said."""
@@ -304,8 +305,8 @@ class CentralJudge:
         self._table.leave(line)
         self._requests.leave(line)
         self._left[line.role, line.node] = line.sequence, [*self.seen.left]
-        if line.role == CONSUMER and self._lacks:
-            self._lose_finished()
+        if line.role == CONSUMER and self._lacks and self._hears_less:
+            self._table.doubt_finished()
 
     def _comes_back(self, line: CentralStep) -> None:
         """A process is heard again: if it is the same one, nothing was missed."""
