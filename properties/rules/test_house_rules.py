@@ -56,7 +56,7 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
     "Answered", "Ask", "Assigned", "Broken", "Broker", "Change", "Committed", "Connection",
-    "Deposed", "Elected", "Generation", "Held", "Instance", "Member", "Node", "Paths", 
+    "Deposed", "Elected", "Generation", "Held", "Instance", "Member", "Node", "Paths",
     "Report", "Session", "Snapshot", "Step", "Store", "What",
 })  # fmt: skip
 """Names that two classes of a package have still: none is to be added."""
