@@ -254,6 +254,24 @@ def test_how_far_somebody_is_that_neither_it_nor_its_coordinator_tells_violates_
     assert broken(judge([x for x in lines if id(x) not in gone], "g1")) == set()
 
 
+@pytest.mark.parametrize(
+    ("seed", "world", "draw"),
+    [(73, DEFAULT, 1), (106, PAUSES, 1), (135, DEFAULT, 0), (68, PAUSES, 1), (141, PAUSES, 0)],
+)
+def test_what_is_gone_twice_over_violates_nothing(seed: int, world: Config, draw: int) -> None:
+    """
+    The file of a process, and something more of what is left; each was judged falsely once.
+
+    An answer was put where a connection had ended in between; a lease that was over by the clock
+    was not seen to be, or how far a partition was, which only an untraced consumer had told.
+    """
+    chance = Random(f"{seed} file+ {draw}")
+    left = deleted(run_of(seed, world), "file", chance)
+    left = deleted(left, chance.choice(["piece", "lines", "tail"]), chance)
+
+    assert [judge(left, group).violations for group in groups(left)] == [{}] * len(groups(left))
+
+
 TURNS = (START, "coordinator_startup", "step_down")
 """Lines with which a coordinator's process begins, begins to coordinate, and ends that."""
 

@@ -216,6 +216,9 @@ class Consumers:
         """It consumes what it is given, from there on; what it has on the same terms goes on."""
         m = self._member(line)
         self._learn("heeded", m, line.epoch)
+        told = as_told(self._entries["generation"][()])
+        if type(told) is int and line.generation > told:
+            self.doubt_finished()  # who has begun it, untold, may have heard of others, too
         if not line.outcome:
             given = {self.partition((t, n)): o + 1 for t, n, o in line.partitions}
             has = self._consumed.get(line.node, {})
@@ -265,6 +268,8 @@ class Consumers:
                     self.seen.set("position", key, o + 1)
                 self._finishes(p, o + 1, has[p][1])
             elif self._entries["consumes"][key] is UNKNOWN and is_fetched:
+                self._lapse_all(self._by_partition.get(p, ()), line.time_ns)
+                self.seen.step()
                 self.seen.refine("consumes", key, True)
                 self.seen.refine("position", key, o + 1)
                 self.seen.refine("resolved", key, may_have_resolved(0))

@@ -9,6 +9,7 @@ process's last line nobody can tell from its end (`CentralFields.leave`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from herdproof.conformance.traces.line import START
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
@@ -21,6 +22,8 @@ ACTS = frozenset({
     "write_owners", "finish_rebalance",
 })  # fmt: skip
 """Actions that only a coordinator takes."""
+Registration: TypeAlias = tuple[str, int]
+"""A consumer's id, and its connection's number: two processes may have one id."""
 
 
 class Untold:
@@ -34,15 +37,15 @@ class Untold:
         """Who was told not to coordinate, where no line is missing: who acts then, should not."""
         self._is_strange = False
         """True if since the last election somebody has coordinated who never told that he began."""
-        self._consumers: set[str] = set()
-        self._accepted: set[str] = set()
+        self._consumers: set[Registration] = set()
+        self._counted: set[Registration] = set()
 
     def take(self, line: CentralStep) -> None:
         """The next line."""
         if line.epoch:
             self._named.add(line.epoch)
         if line.role == CONSUMER:
-            self._consumers.add(line.node)
+            self._consumers.add((line.consumer, line.connection))
         elif line.action == "coordinator_startup":
             self._begun.add(line.epoch)
             self._coordinate.add(line.node)
@@ -53,22 +56,18 @@ class Untold:
         elif line.action in ACTS and line.node not in self._coordinate | self._idle:
             self._coordinate.add(line.node)
             self._is_strange = True
-        elif line.action in REGISTERED and line.outcome == "accepted":
-            self._accepted.add(line.consumer)
+        if _counts(line):
+            self._counted.add((line.consumer, line.connection))
 
     def lose(self) -> None:
         """Lines are missing from here on."""
         self._idle.clear()
 
     def consumers(self, ahead: Sequence[CentralStep]) -> bool:
-        """True if a consumer registered, or will do so, of which there is no line."""
-        told = self._consumers | {line.node for line in ahead if line.role == CONSUMER}
-        accepted = {
-            line.consumer
-            for line in ahead
-            if line.action in REGISTERED and line.outcome == "accepted"
-        }
-        return not self._accepted | accepted <= told
+        """True if somebody is counted as a member, or will be, who tells nothing of being one."""
+        told = {(line.consumer, line.connection) for line in ahead if line.role == CONSUMER}
+        counted = {(line.consumer, line.connection) for line in ahead if _counts(line)}
+        return not self._counted | counted <= self._consumers | told
 
     def coordinators(self, ahead: Sequence[CentralStep], whole: int) -> list[bool]:
         """
@@ -119,3 +118,9 @@ class Untold:
                 coordinate.add(line.node)
                 found.add(latest)
         return [(begin, min(b for b in bounds if b > begin)) for begin in sorted(found) if ahead]
+
+
+def _counts(line: CentralStep) -> bool:
+    """True if a coordinator counts as a member whoever it names."""
+    is_counted = line.outcome == "accepted" if line.action in REGISTERED else line.action in ACTS
+    return bool(is_counted and line.connection and line.role == COORDINATOR)

@@ -305,7 +305,7 @@ class CentralJudge:
         self._table.leave(line)
         self._requests.leave(line)
         self._left[line.role, line.node] = line.sequence, [*self.seen.left]
-        if line.role == CONSUMER and self._lacks and self._hears_less:
+        if len(self._lacks | {line.role}) > 1:
             self._table.doubt_finished()
 
     def _comes_back(self, line: CentralStep) -> None:

@@ -188,22 +188,37 @@ def _over_each(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
     """
     The lines over each of the connections that a registration has had, one after another.
 
-    None, if one that says that it was adopted is missing: then nobody can tell them apart.
+    None, if one that says that it was adopted is missing, or goes on after its end: then nobody can
+    tell them apart.
     """
     adopted = [
         k for k, (_, x) in enumerate(lines)
         if x.action == "handle_resume" and x.outcome == "accepted"
     ]  # fmt: skip
-    own = [x.action for _, x in lines if x.role == CONSUMER]
+    own = [x.action for _, x in lines if x.role == CONSUMER and x.action not in _ENDS]
     gone_on = sum(a == "resume" != b for a, b in pairwise(own))
-    if gone_on <= len(adopted):
-        bounds = [0, *adopted, len(lines)]
-        yield from (lines[begin:end] for begin, end in pairwise(bounds) if begin < end)
+    bounds = [0, *adopted, len(lines)]
+    each = [lines[begin:end] for begin, end in pairwise(bounds) if begin < end]
+    if gone_on <= len(adopted) and not any(map(_goes_on_after_its_end, each)):
+        yield from ([x for x in over if x[1].action not in _ENDS] for over in each)
+
+
+def _goes_on_after_its_end(lines: Sequence[Line]) -> bool:
+    """True if somebody tells that the connection is over, and then of more over it."""
+    over = set[str]()
+    for _, line in lines:
+        if line.action in _ENDS:
+            over.add(line.role)
+        elif line.role in over and line.action in PARTS:
+            return True
+    return False
 
 
 _LATE = {"handle_start", "commit"}
+_ENDS = {"on_lost_connection", "handle_closed", "fail"}
 _OVER_CONNECTIONS = {
     *PARTS, "commit", "handle_commit", "register", "handle_register", "resume", "handle_resume",
+    *_ENDS,
 }  # fmt: skip
 
 
