@@ -254,24 +254,6 @@ def test_how_far_somebody_is_that_neither_it_nor_its_coordinator_tells_violates_
     assert broken(judge([x for x in lines if id(x) not in gone], "g1")) == set()
 
 
-@pytest.mark.parametrize(
-    ("seed", "world", "draw"),
-    [(73, DEFAULT, 1), (106, PAUSES, 1), (135, DEFAULT, 0), (68, PAUSES, 1), (141, PAUSES, 0)],
-)
-def test_what_is_gone_twice_over_violates_nothing(seed: int, world: Config, draw: int) -> None:
-    """
-    The file of a process, and something more of what is left; each was judged falsely once.
-
-    An answer was put where a connection had ended in between; a lease that was over by the clock
-    was not seen to be, or how far a partition was, which only an untraced consumer had told.
-    """
-    chance = Random(f"{seed} file+ {draw}")
-    left = deleted(run_of(seed, world), "file", chance)
-    left = deleted(left, chance.choice(["piece", "lines", "tail"]), chance)
-
-    assert [judge(left, group).violations for group in groups(left)] == [{}] * len(groups(left))
-
-
 TURNS = (START, "coordinator_startup", "step_down")
 """Lines with which a coordinator's process begins, begins to coordinate, and ends that."""
 
@@ -296,6 +278,33 @@ def torn(lines: Trace, kind: str, chance: Random) -> Trace:
     at = own.index(turn)
     gone = {id(x) for x in own[max(0, at - chance.randint(0, 40)) : at + chance.randint(1, 40)]}
     return [x for x in lines if id(x) not in gone]
+
+
+@pytest.mark.parametrize(
+    ("seed", "world", "kind", "draw"),
+    [
+        (73, DEFAULT, "file+", 1), (106, PAUSES, "file+", 1), (135, DEFAULT, "file+", 0),
+        (68, PAUSES, "file+", 1), (141, PAUSES, "file+", 0), (251, DEFAULT, "two", 1),
+        (267, PAUSES, "two", 0),
+    ],
+)  # fmt: skip
+def test_what_is_gone_twice_over_violates_nothing(
+    seed: int, world: Config, kind: str, draw: int
+) -> None:
+    """
+    Each was judged falsely once: a file and more of what is left, or a coordinator's turn and more.
+
+    A line was put in before its connection began, or where one had ended in between; a lease that
+    was over by the clock was not seen to be; nor how far only an untraced consumer had told it was.
+    """
+    chance, lines = Random(f"{seed} {kind} {draw}"), run_of(seed, world)
+    if kind == "two":
+        left = deleted(torn(lines, "piece", chance), "lines", chance)
+    else:
+        left = deleted(lines, "file", chance)
+        left = deleted(left, chance.choice(["piece", "lines", "tail"]), chance)
+
+    assert [judge(left, group).violations for group in groups(left)] == [{}] * len(groups(left))
 
 
 @pytest.mark.parametrize(

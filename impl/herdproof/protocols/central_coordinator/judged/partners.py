@@ -180,7 +180,8 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
             known = _Dialogue(epoch=obeyed.pop(), host=hosts.pop(), member=members.pop())
             if not any(x.action == "handle_resume" for _, x in lines):
                 yield from known.admission(lines)
-            yield from known.exchanges([x for x in lines if x[1].action in PARTS])
+            begun = max((index for index, x in lines if x.action in _BEGINNINGS), default=-1)
+            yield from known.exchanges([x for x in lines if x[1].action in PARTS], begun)
             yield from known.commits(lines)
 
 
@@ -215,6 +216,7 @@ def _goes_on_after_its_end(lines: Sequence[Line]) -> bool:
 
 
 _LATE = {"handle_start", "commit"}
+_BEGINNINGS = {"register", "handle_register", "handle_resume"}
 _ENDS = {"on_lost_connection", "handle_closed", "fail"}
 _OVER_CONNECTIONS = {
     *PARTS, "commit", "handle_commit", "register", "handle_register", "resume", "handle_resume",
@@ -230,9 +232,9 @@ class _Dialogue:
     host: str
     member: str
 
-    def exchanges(self, lines: Sequence[Line]) -> Iterator[_Untold]:
-        """The parts of exchanges that are missing, where others of them are there."""
-        before, index = -1, 0
+    def exchanges(self, lines: Sequence[Line], begun: int) -> Iterator[_Untold]:
+        """The parts that are missing of exchanges since it has begun, where others are there."""
+        before, index = begun, 0
         while index < len(lines):
             parts: dict[int, Line] = {}
             request = PARTS[lines[index][1].action][0]
