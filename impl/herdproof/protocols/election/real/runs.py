@@ -21,9 +21,10 @@ from herdproof.errors import NotInTime
 from herdproof.ports import LOOPBACK
 from herdproof.protocols.election.shell import ZkElection
 from herdproof.protocols.election.tracing import ElectorTracer
+from herdproof.servers import eventually
 from herdproof.zookeeper.client import expire_session
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
-from herdproof.zookeeper.operations import Answer, Create, Refusal, Set, Why
+from herdproof.zookeeper.operations import Answer, Create, Exists, Refusal, Set, Why
 from herdproof.zookeeper.proxy import FaultProxy
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
@@ -103,7 +104,7 @@ DISTURBANCES: tuple[Disturb, ...] = (resign, expire, cut)
 
 def run(folder: Path, rounds: int, tell: Callable[[int], None]) -> Runs:
     """
-    Disturb so many leaders; `tell` is told after each.
+    Disturb so many leaders; `tell` is told after each. In the end all are connected again.
 
     Raises `NotInTime`, `StaleWriteAccepted`, or what `EmbeddedZooKeeper` raises.
     """
@@ -121,7 +122,20 @@ def run(folder: Path, rounds: int, tell: Callable[[int], None]) -> Runs:
         for number in range(rounds):
             disturbed(done, told, DISTURBANCES[number % len(DISTURBANCES)], zookeeper)
             tell(number + 1)
+        for candidate in candidates:
+            await_connected(candidate)
     return done
+
+
+def await_connected(candidate: Candidate) -> None:
+    """Wait until a candidate has a session: a new one, where the old one has ended."""
+    client = candidate.election.client
+
+    def answers() -> bool:
+        return not isinstance(client.perform(Exists(PLAN), PATIENCE_S), Refusal)
+
+    if not eventually(answers, PATIENCE_S):
+        raise NotInTime(f"{candidate.name} has no session within {PATIENCE_S:g} s")
 
 
 def disturbed(done: Runs, told: Told, disturb: Disturb, zookeeper: EmbeddedZooKeeper) -> None:
