@@ -366,12 +366,21 @@ def _restarted(lines: list[L]) -> list[list[L]]:
 
 
 def _headless(every: list[L], starts: Sequence[int]) -> tuple[list[L], list[L]]:
-    """The lines of a process of which the first is missing, and all others: by numbers in both."""
+    """
+    The lines of a process of which the first is missing, and all others: by numbers in both.
+
+    Or by a long time, if none of the others goes on where these end: as those do whose clock was
+    set back.
+    """
     if not starts or every[0].time_ns >= starts[0]:
         return [], every
     at = next(k for k, line in enumerate(every) if line.time_ns >= starts[0])
     before, rest = every[:at], every[at:]
     if {line.sequence for line in before} & {line.sequence for line in rest}:
+        return before, rest
+    is_long_before = rest[0].time_ns >= before[0].time_ns + RESTART_NS
+    least = min(line.sequence for line in before)
+    if is_long_before and all(line.sequence < least for line in rest):
         return before, rest
     return [], every
 

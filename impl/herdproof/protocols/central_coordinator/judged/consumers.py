@@ -77,6 +77,8 @@ class Consumers:
             if self._stored.get(p):
                 for field in ("committed", "finished"):
                     self.seen.refine(field, p, self._stored[p])
+            if not self._hears_all:
+                self.seen.leave("finished", p)
             for m in self._subscribed:
                 self._begin(m, p)
         return p
