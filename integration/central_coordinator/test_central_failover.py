@@ -25,6 +25,7 @@ from benchmarks.failover_group import (
     measured,
 )
 from herdproof.record import Record
+from herdproof.servers import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -91,10 +92,7 @@ class ReadingGroup(CoordinatedGroup):
 
 def until(holds: Callable[[], bool], otherwise: str) -> None:
     """Wait until it holds."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.02)
+    assert eventually(holds, PATIENCE_S), otherwise
 
 
 @contextmanager

@@ -9,9 +9,9 @@ process's last line nobody can tell from its end (`CentralFields.leave`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from herdproof.conformance.traces.line import START
+from herdproof.protocols.central_coordinator.judged.consumers import Member
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.untraced import REGISTERED
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
@@ -22,8 +22,6 @@ ACTS = frozenset({
     "write_owners", "finish_rebalance",
 })  # fmt: skip
 """Actions that only a coordinator takes."""
-Registration: TypeAlias = tuple[str, int]
-"""A consumer's id, and its connection's number: two processes may have one id."""
 
 
 class Untold:
@@ -37,8 +35,8 @@ class Untold:
         """Who was told not to coordinate, where no line is missing: who acts then, should not."""
         self._is_strange = False
         """True if since the last election somebody has coordinated who never told that he began."""
-        self._consumers: set[Registration] = set()
-        self._counted: set[Registration] = set()
+        self._consumers: set[Member] = set()
+        self._counted: set[Member] = set()
 
     def take(self, line: CentralStep) -> None:
         """The next line."""
