@@ -25,7 +25,7 @@ from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.servers import eventually
-from properties.pipeline.offset_records import Pair
+from properties.pipeline.offsets.offset_records import Pair
 
 SETTINGS = {
     "offsets.topic.num.partitions": "4",

@@ -37,7 +37,7 @@ from herdproof.pipeline.spark.store import MARK, Store
 from herdproof.pipeline.spark.tables import TABLES
 from herdproof.ports import free_ports
 from integration.pipeline.pipeline_traces import judged_alone, run_lines, tables_in, write_by_node
-from properties.pipeline.offset_records import batch, commit, generation, write_segment
+from properties.pipeline.offsets.offset_records import batch, commit, generation, write_segment
 
 SEEDS = (1, 3)
 """The second one has two groups."""

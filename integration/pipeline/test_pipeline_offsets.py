@@ -36,7 +36,7 @@ from herdproof.pipeline.spark.sources import Topic
 from herdproof.pipeline.spark.tables import Row, Rows
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.pipeline.group_clients import SETTINGS, Herd, copied, forge, herd, transactions
-from properties.pipeline.offset_records import Pair, commit, generation, key
+from properties.pipeline.offsets.offset_records import Pair, commit, generation, key
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

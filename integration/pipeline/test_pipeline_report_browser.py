@@ -12,7 +12,7 @@ import pytest
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.page import page
 from integration.browser import DESKTOP, PHONE, Browser, browser, find_browser
-from properties.pipeline.report_tables import Rows, audit, hostile, many, write
+from properties.pipeline.report.report_tables import Rows, audit, hostile, many, write
 
 PAGES: dict[str, Callable[[], Rows]] = {
     "audit": audit,

@@ -27,7 +27,7 @@ from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.implementation import auditors, simulators
 from properties.pipeline.pipeline_traces import deleted, numbers_of
 from properties.pipeline.pipeline_traces import run_of as default_run_of
-from properties.protocols.group_protocol.test_group_judging import SEEN, flawed
+from properties.protocols.group_protocol.judged.test_group_judging import SEEN, flawed
 from properties.unrepeated import unrepeated
 
 A, B, C = "self_rebalancing", "central_coordinator", "group_protocol"

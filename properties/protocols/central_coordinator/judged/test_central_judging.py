@@ -31,7 +31,7 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Me
 from herdspec.check.observation.observed import Ruling
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES
-from properties.pipeline.pipeline_plants import PLANTS
+from properties.pipeline.judging.pipeline_plants import PLANTS
 from properties.pipeline.pipeline_traces import MANY_STARTS, Trace, deleted, run_of, trace
 from properties.protocols.central_coordinator.held.central_mutants import (
     LOST_MEMBERS,

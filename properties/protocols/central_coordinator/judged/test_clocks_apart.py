@@ -22,9 +22,9 @@ from herdproof.pipeline.judging.apart import APART, of_all, of_any
 from herdproof.pipeline.spark.tables import Rows
 from herdproof.protocols.central_coordinator.traces.lines import Messages
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
-from properties.pipeline.pipeline_plants import PLANTS
+from properties.pipeline.judging.pipeline_plants import PLANTS
+from properties.pipeline.judging.test_pipeline_following import in_parts
 from properties.pipeline.pipeline_traces import Trace, judged, of_group, run_of, trace, violated
-from properties.pipeline.test_pipeline_following import in_parts
 
 SECOND = 1_000_000_000
 NODES = 9

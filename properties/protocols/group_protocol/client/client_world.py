@@ -36,7 +36,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
     SubscribeTo,
 )
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
-from properties.protocols.group_protocol.group_world import (
+from properties.protocols.group_protocol.coordinator.group_world import (
     GROUP,
     TOPIC,
     CoordinatorAlone,

@@ -68,7 +68,7 @@ from properties.protocols.group_protocol.client.client_world import (
     NODES,
     ClientAlone,
 )
-from properties.protocols.group_protocol.group_world import GROUP, TOPIC
+from properties.protocols.group_protocol.coordinator.group_world import GROUP, TOPIC
 
 FIRST = Offset(TOPIC, "0", 5)
 PLACE = (TOPIC, 0)

@@ -33,7 +33,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from herdproof.protocols.group_protocol.testing.broker import LocalBroker
 from properties.protocols.group_protocol.client.client_world import ClientAlone
-from properties.protocols.group_protocol.group_world import TOPIC
+from properties.protocols.group_protocol.coordinator.group_world import TOPIC
 
 
 def static_member(**more: Any) -> ClientAlone:

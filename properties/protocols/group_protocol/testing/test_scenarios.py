@@ -14,7 +14,12 @@ from herdproof.errors import NotInTime
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.testing.scenarios import SCENARIOS, play
 from herdproof.testing import LocalBroker
-from properties.protocols.group_protocol.group_hunts import ALL_MUTANTS, NOT_IN_TIME, PLAYED, row
+from properties.protocols.group_protocol.held.group_hunts import (
+    ALL_MUTANTS,
+    NOT_IN_TIME,
+    PLAYED,
+    row,
+)
 from properties.protocols.group_protocol.testing.turned import PARTITIONS, TOPIC, TurnedConsumers
 
 PAGE = Path(__file__).parents[4] / "docs" / "testing_consumers.md"

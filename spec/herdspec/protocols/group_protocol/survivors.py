@@ -4,8 +4,8 @@ Mistakes in the group protocol that nothing notices, and why they may live.
 `herdproof mutate group_protocol` puts mistakes into the spec, one at a time, and explores each at
 three small sizes in turn (`mistaken` in `plan.py`), with all that is promised, proved and watched
 (`watched.py`). Those below survive, each for its reason, which is tested where it can be
-(`properties/protocols/group_protocol/test_mutate_group.py`). A reason is stale, and `mutate` fails,
-once its mutant is killed or is no more.
+(`properties/protocols/group_protocol/spec/test_mutate_group.py`). A reason is stale, and `mutate`
+fails, once its mutant is killed or is no more.
 """
 
 from __future__ import annotations
