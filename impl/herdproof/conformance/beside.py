@@ -21,7 +21,8 @@ class BesideTheSpec(PickledAdapter):
     Code beside a copy of its spec; write `_action` for each action that the code takes part in.
 
     Such a method gets the action's arguments, and returns what the code chose, if it chooses
-    anything. Before and after the step of the copy, `_begin_step` and `_end_step` are called.
+    anything: a tuple of more than one. Before and after the step of the copy, `_begin_step` and
+    `_end_step` are called.
     """
 
     timeout = None
@@ -61,7 +62,8 @@ class BesideTheSpec(PickledAdapter):
         self._begin_step()
         act: Callable[..., Any] | None = getattr(self, f"_{self.same.get(action, action)}", None)
         chose = act(*arguments) if act is not None else None
-        self._step(action, (*arguments, *(() if chose is None else (chose,))))
+        chosen = chose if isinstance(chose, tuple) else () if chose is None else (chose,)
+        self._step(action, (*arguments, *chosen))
         if act is not None:
             self._end_step(before)
         self._follow()

@@ -58,10 +58,16 @@ def rests_on(looked: Looked, code: Code, *options: Any) -> tuple[Any, ...]:
     return looked.subject, looked.spec, looked.sizes, code.digest, implementation(), *options
 
 
-def walks(looked: Looked, code: Code, runs: int = RUNS, turns: int = TURNS) -> Check:
+ON_WALKS = (
+    "the code takes random walks as specified",
+    "On random walks the code goes where the spec says, and refuses what it forbids.",
+)
+
+
+def walks(
+    looked: Looked, code: Code, runs: int = RUNS, turns: int = TURNS, row: Row = ON_WALKS
+) -> Check:
     """Random walks: the code takes what the spec allows, and refuses what it does not."""
-    row = "the code takes random walks as specified"
-    sentence = "On random walks the code goes where the spec says, and refuses what it forbids."
 
     def run(tell: Tell) -> Result:
         from herdproof.conformance.walks.walk import walk
@@ -75,11 +81,11 @@ def walks(looked: Looked, code: Code, runs: int = RUNS, turns: int = TURNS) -> C
             f"{walked.runs:,} of {counted(runs, 'walk')}, {counted(walked.steps, 'step')},"
             f" {sum(walked.report.refused.values()):,} refused"
         )
-        return Result((judged_walks(looked.subject, row, sentence, bounds, walked),), measured)
+        return Result((judged_walks(looked.subject, *row, bounds, walked),), measured)
 
     return Check(
         f"walk {code.adapter.__name__} beside {looked.subject}: {size_of(looked)}",
-        run, lambda: rests_on(looked, code, runs, turns, SECONDS),
+        run, lambda: rests_on(looked, code, runs, turns, SECONDS, row),
     )  # fmt: skip
 
 

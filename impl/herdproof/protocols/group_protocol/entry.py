@@ -7,7 +7,7 @@ from herdproof.conformance.flawed import switched
 from herdproof.pipeline.checks import held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
-from herdspec.protocols.group_protocol.plan import PROTOCOL, told
+from herdspec.protocols.group_protocol.plan import PROTOCOL, told, varied_told
 
 HERE = "herdproof.protocols.group_protocol"
 DRAFT = "drafted"
@@ -15,10 +15,15 @@ ON_RUNS = (
     "simulated runs keep the contract, settle, and conform",
     "What the coordinator does in the simulated world, disturbed, contract and spec allow.",
 )
+ON_CHOICE = (
+    "the core goes on random walks along the choice of protocols",
+    "Whatever clients list, the core refuses, rebalances and chooses as the variant says.",
+)
 
 _one_mistake = switched(
-    PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:CORES")
-)
+    PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:KNOWN"),
+    forms={"choice": later(f"{HERE}.held.choosing:choosing")},
+)  # fmt: skip
 
 
 def adapter(variant: str) -> type[Adapter] | None:
@@ -33,6 +38,15 @@ IMPLEMENTATION = Implementation(
     checks=(
         simulated_runs(PROTOCOL, ON_RUNS, runs=20),
         held(lambda _: clients(), "walks", lambda: told(2, 2, 1, faults=0), runs=40, turns=200),
+        held(
+            adapter,
+            "walks",
+            lambda: varied_told("choice", 2),
+            form="choice",
+            row=ON_CHOICE,
+            runs=20,
+            turns=200,
+        ),
         held(adapter, "edges", lambda: told(1, 1, 1, faults=1), seconds=None),
         held(adapter, "stories", lambda: told(1, 1, 1, faults=1)),
     ),

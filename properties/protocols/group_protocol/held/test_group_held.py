@@ -26,6 +26,11 @@ from herdproof.protocols.group_protocol.client.core.consumer import GroupConsume
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.entry import adapter
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators
+from herdproof.protocols.group_protocol.held.choosing import (
+    CHOOSING_CORES,
+    HeldChoosing,
+    choosing,
+)
 from herdproof.protocols.group_protocol.held.clients import HeldClients
 from herdproof.protocols.group_protocol.held.constraints import CONSTRAINTS, constrained
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
@@ -35,8 +40,9 @@ from herdspec.check.exploration.exploration import Story
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.running.run import Machine, Step, machine
-from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
+from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, varied_told
 from herdspec.protocols.group_protocol.properties import HELD
+from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
 VARIANTS = [*PROTOCOL.flaws(), "drafted"]
@@ -150,7 +156,7 @@ def test_it_does_so_for_long() -> None:
 WITHOUT_A_CORE = [
     "evicted_goes_on", "unfenced", "late_join", "former_life_commits",
     "leader_comes_back_as_follower", "subscription_changed_unnoticed", "revoked_commits",
-    "rejoin_unnoticed", "drafted",
+    "rejoin_unnoticed", "nothing_in_common", "protocol_unstored", "drafted",
 ]  # fmt: skip
 """Mistakes of the store, the world and time, and of static and cooperative members."""
 RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset", "complete")
@@ -280,3 +286,60 @@ def test_the_right_core_does_not_follow_them(name: str) -> None:
     assert [broken for broken, of in came.items() if of is Outcome.FOLLOWED] == [
         broken for broken in came if broken in RIGHT_TOO and name == "rejoin_flag_lost"
     ]
+
+
+# ── A choice among protocols ────────────────────────────────────────────────────────────────
+
+
+def test_every_action_of_the_choice_is_offered_or_waited_for() -> None:
+    """Nothing is absent."""
+    check_adapter(CHOICE_HELD, HeldChoosing)
+    offered = [action.name for action in controlled(CHOICE_HELD, HeldChoosing)]
+
+    assert sorted([*offered, *HeldChoosing.silent]) == sorted(a.name for a in CHOICE_HELD.actions)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("near", "faults", "part", "taken"),
+    [
+        ("one_is_refused", 0, 0.02, 1_000),
+        pytest.param("change_protocols", 1, 0.000_5, 5_000, marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_the_core_goes_where_the_choice_goes(
+    near: str, faults: int, part: float, taken: int
+) -> None:
+    """Edges near a refusal, and near a change of protocols."""
+    at = varied_told("choice")
+    found = cover(
+        at.spec, HeldChoosing, faults=faults, bound=BOUND, part=part, near=near, seed=1,
+        Broker=1, Member=2, Partition=1, Assignor=2,
+    )  # fmt: skip
+    print("\n".join(found.lines))
+
+    assert found.mismatch is None
+    assert found.covered >= taken
+
+
+@pytest.mark.timeout(300)
+def test_the_core_walks_where_the_choice_goes() -> None:
+    """With changes of protocols and failovers, and members that are refused."""
+    at = varied_told("choice")
+    found = walk(at.spec, HeldChoosing, at.sizes, runs=40, steps=200)
+
+    assert found.difference is None, str(found.difference)
+    assert min(found.report.taken[name] for name in ("change_protocols", "be_refused")) > 3
+
+
+@pytest.mark.parametrize("name", CHOOSING_CORES)
+def test_a_core_follows_what_its_choice_breaks(name: str) -> None:
+    """The mistake in the variant is the one in the core; the right core has those of Kafka."""
+    flaw = PROTOCOL.flaws()[name]
+    code = choosing(flaw.switches, flaw.spec)
+
+    followed = replayed(name, code)
+    right = replayed(name, type("RightCores", (code,), {"core": GroupCoordinator}))
+
+    assert followed == dict.fromkeys(flaw.failures, Outcome.FOLLOWED)
+    assert (Outcome.FOLLOWED in right.values()) == (CHOOSING_CORES[name] is GroupCoordinator)

@@ -1,5 +1,5 @@
 """
-Static membership and cooperative rebalancing: the size of each world, and what breaks it.
+Static members, cooperative ones, a choice among protocols: each one's world, and what breaks it.
 
 Quotations are from apache/kafka: KIP-345, KIP-814, KIP-429, pull request 9656.
 """
@@ -14,10 +14,20 @@ from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.plans import Looked
+from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.language.specification import Specification
 from herdspec.protocols.flaws import Flaw
-from herdspec.protocols.group_protocol.plan import BOUND, variants, varied
+from herdspec.protocols.group_protocol.plan import (
+    BOUND,
+    PROVED,
+    PROVED_ALONE,
+    variants,
+    varied,
+    varied_sizes,
+)
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
+from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE, CHOICE_LEMMAS
 from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
 from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE
 from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
@@ -27,14 +37,15 @@ from herdspec.protocols.group_protocol.variants.static_properties import (
     STATIC,
 )
 from properties.protocols.flawed_worlds import explored_of, lived_of
+from properties.protocols.varied import breaks
 
-ALL_FLAWS: dict[str, Flaw] = {**STATIC_FLAWS, **COOPERATIVE_FLAWS}
+ALL_FLAWS: dict[str, Flaw] = {**STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS}
 LIVE = {"settles"}
 
 
 def sized(spec: Specification) -> dict[str, int]:
-    """Two members, and one of everything else."""
-    return {sort: 2 if sort == "Member" else 1 for sort in spec.sorts}
+    """Two members, two protocols to choose from, and one of everything else."""
+    return {sort: 2 if sort in ("Member", "Assignor") else 1 for sort in spec.sorts}
 
 
 @cache
@@ -57,6 +68,7 @@ flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
         pytest.param("static_without_stopping", 441_645, 1_089_844, 72, marks=pytest.mark.long),
         ("cooperative", 316_341, 762_671, 106),
         pytest.param("cooperative_without_stopping", 331_755, 797_370, 106, marks=pytest.mark.long),
+        ("choice", 2_225_725, 5_735_949, 98),
     ],
 )
 def test_a_variants_world_is_pinned_and_nothing_fails_in_it(
@@ -74,7 +86,12 @@ def test_a_variants_world_is_pinned_and_nothing_fails_in_it(
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("static_without_stopping", marks=pytest.mark.long), "cooperative"]
+    "name",
+    [
+        pytest.param("static_without_stopping", marks=pytest.mark.long),
+        "cooperative",
+        pytest.param("choice", marks=pytest.mark.long),
+    ],
 )
 def test_a_variant_settles(name: str) -> None:
     """Without further faults the group is stable again, in every fair behaviour."""
@@ -86,14 +103,19 @@ def test_a_variant_settles(name: str) -> None:
 
 
 def test_what_is_verified_is_what_is_tested() -> None:
-    """`herdproof verify` looks at the variants at the sizes of these tests."""
-    assert [check.name.split(":")[0].split()[-1] for check in varied()] == [
-        *variants(), "static_without_stopping", "cooperative",
+    """`herdproof verify` looks at the variants at the sizes of these tests, and proves as many."""
+    checks = [check.name.split(":")[0].split() for check in varied()]
+    explored_too = [name for name in variants() if name not in PROVED_ALONE]
+
+    assert [name for *_, name in checks] == [
+        *explored_too, "static_without_stopping", "cooperative", "choice", *PROVED,
     ]  # fmt: skip
     assert all(
         Looked(name, spec, sized(spec), 1).size in [c.name.split(": ")[1] for c in varied()]
         for name, spec in variants().items()
+        if name in explored_too
     )
+    assert all(varied_sizes(spec) == sized(spec) for spec in variants().values())
 
 
 def test_a_variant_promises_all_that_the_protocol_promises() -> None:
@@ -109,6 +131,50 @@ def test_a_variant_promises_all_that_the_protocol_promises() -> None:
     assert len(ANEW) == len(SAID_OF_MEMBERS)
     assert promised - {p.name for p in STATIC.properties} == of_members
     assert promised <= {p.name for p in COOPERATIVE.properties}
+    assert promised <= {p.name for p in CHOICE.properties}
+
+
+# ── A choice among protocols is proved ──────────────────────────────────────────────────────
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "name", ["choice", pytest.param("choice_without_stopping", marks=pytest.mark.long)]
+)
+def test_a_variant_is_proved_for_any_size(name: str) -> None:
+    """Each obligation is proved; z3 is warned that it might have given up, and has not."""
+    found = prove(variants()[name])
+
+    assert [
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
+    ] == []
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
+    assert found.proved
+
+
+NEEDED = {
+    "only_one_that_joins_is_told_a_protocol": (
+        "nobody_uses_what_it_does_not_support",
+        "subscribe",
+    ),
+    "what_is_listed_was_said": ("nobody_uses_what_it_does_not_support", "answer_joins"),
+    "each_client_supports_something": ("members_have_a_protocol_in_common", "handle_join_group"),
+    "a_stored_generation_has_its_protocol": (
+        "the_protocol_is_one_that_all_support",
+        "answer_joins",
+    ),
+}
+"""For each lemma of the choice what is no longer kept without it, and by which action."""
+
+
+@pytest.mark.parametrize("lemma", NEEDED)
+def test_each_lemma_of_the_choice_is_needed(lemma: str) -> None:
+    """Without it a step breaks a promise; with it, it does not."""
+    promise, action = NEEDED[lemma]
+
+    assert [*NEEDED] == [p.name for p in CHOICE_LEMMAS]
+    assert breaks(CHOICE, lemma, promise, action)
+    assert not breaks(CHOICE, "", promise, action)
 
 
 # ── What goes wrong ─────────────────────────────────────────────────────────────────────────
@@ -124,6 +190,18 @@ MUST_CONTAIN = {
     "revoked_commits": {"consume", "on_join_complete", "commit", "handle_offset_commit"},
     # KIP-429: who has given something up joins again
     "rejoin_unnoticed": {"on_join_complete", "initiate_join_group"},
+    # "the protocol supported by all members" is not what the leader alone supports
+    "leaders_protocol": {"store_generation", "answer_joins"},
+    # "INCONSISTENT_GROUP_PROTOCOL": whoever is let in without one, no generation has a protocol
+    "nothing_in_common": {"handle_join_group", "complete_join"},
+    # "member is joining with different metadata … trigger a rebalance"
+    "other_protocols_unnoticed": {"change_protocols", "handle_join_group"},
+    # what is handed out is stored: the protocol, too
+    "protocol_unstored": {"store_generation", "load_group"},
+    # Kafka's loadClassicGroup knows of a member the protocol that was chosen, and no other
+    "only_the_chosen_is_stored": {"load_group", "handle_join_group"},
+    # "supportsProtocols" counts the member that asks, too
+    "held_to_what_it_was": {"change_protocols", "handle_join_group"},
 }
 """What the story of each flaw must tell."""
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 BOUND = 8
 """The largest natural of explorations: nothing is cut."""
+PROVED_ALONE = ("choice_without_stopping",)
+"""Variants that are proved for any size, and not explored besides."""
+PROVED = ("choice", *PROVED_ALONE)
+"""Variants that are proved."""
 
 
 def verified() -> Specification:
@@ -53,10 +57,13 @@ def columns() -> tuple[Column, ...]:
 def flaws() -> Mapping[str, Flaw]:
     """The verified group protocol, and its variants, with one mistake each."""
     from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
+    from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
     from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
     from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
 
-    return {**PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS}
+    return {
+        **PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS,
+    }  # fmt: skip
 
 
 def planned(scale: Scale) -> Plan:
@@ -113,7 +120,11 @@ def planned(scale: Scale) -> Plan:
 
 
 def variants() -> dict[str, Specification]:
-    """The variants of the protocol: with static members, and with cooperative ones."""
+    """The variants: static members, cooperative ones, and a choice among protocols."""
+    from herdspec.protocols.group_protocol.variants.choice_properties import (
+        CHOICE,
+        choice_without_stopping,
+    )
     from herdspec.protocols.group_protocol.variants.cooperative_properties import (
         COOPERATIVE,
         cooperative_without_stopping,
@@ -126,22 +137,26 @@ def variants() -> dict[str, Specification]:
     return {
         "static": STATIC, "static_without_stopping": static_without_stopping(),
         "cooperative": COOPERATIVE, "cooperative_without_stopping": cooperative_without_stopping(),
+        "choice": CHOICE, "choice_without_stopping": choice_without_stopping(),
     }  # fmt: skip
 
 
 def varied() -> tuple[Check, ...]:
-    """The checks of the variants: each with two members, one partition, one fault."""
+    """The checks of the variants: each with two members, one partition, one fault; or for any."""
     looked = [
-        Looked(
-            name, spec, {sort: 2 if sort == "Member" else 1 for sort in spec.sorts}, 1, bound=BOUND
-        )
-        for name, spec in variants().items()
+        Looked(name, spec, varied_sizes(spec), 1, bound=BOUND) for name, spec in variants().items()
     ]
-    living = ("static_without_stopping", "cooperative")
+    living = ("static_without_stopping", "cooperative", "choice")
     return (
-        *(exploration(at) for at in looked),
+        *(exploration(at) for at in looked if at.subject not in PROVED_ALONE),
         *(liveness(at) for at in looked if at.subject in living),
+        *(proof(at.subject, at.spec) for at in looked if at.subject in PROVED),
     )
+
+
+def varied_sizes(spec: Specification) -> dict[str, int]:
+    """Two members, two protocols to choose from, one of everything else."""
+    return {sort: 2 if sort in ("Member", "Assignor") else 1 for sort in spec.sorts}
 
 
 def group(
@@ -157,6 +172,12 @@ def told(brokers: int, members: int, partitions: int, *, faults: int) -> Looked:
     from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
 
     return group(GROUP_PROTOCOL, brokers, members, partitions, faults=faults)
+
+
+def varied_told(name: str, *, faults: int = 0) -> Looked:
+    """A variant, at the size of its checks, as code is held to it."""
+    spec = variants()[name]
+    return Looked(name, spec, varied_sizes(spec), faults, bound=BOUND)
 
 
 def held() -> Looked:

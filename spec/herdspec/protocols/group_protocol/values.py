@@ -34,6 +34,7 @@ class GroupAnswer(Enum):
     ILLEGAL_GENERATION = "illegal generation"
     REBALANCE_IN_PROGRESS = "rebalance in progress"
     FENCED_INSTANCE_ID = "fenced instance id"  # a static member's; a later life has its place
+    INCONSISTENT_GROUP_PROTOCOL = "inconsistent group protocol"  # none is common to all members
 
 
 class GroupState(Enum):
