@@ -54,9 +54,12 @@ def flaws() -> Mapping[str, Flaw]:
     """The verified group protocol, and its variants, with one mistake each."""
     from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
     from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
+    from herdspec.protocols.group_protocol.variants.positions_flaws import POSITIONS_FLAWS
     from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
 
-    return {**PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS}
+    return {
+        **PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS, **POSITIONS_FLAWS,
+    }  # fmt: skip
 
 
 def planned(scale: Scale) -> Plan:
@@ -113,11 +116,12 @@ def planned(scale: Scale) -> Plan:
 
 
 def variants() -> dict[str, Specification]:
-    """The variants of the protocol: with static members, and with cooperative ones."""
+    """The variants of the protocol: static members, cooperative ones, and fetch positions."""
     from herdspec.protocols.group_protocol.variants.cooperative_properties import (
         COOPERATIVE,
         cooperative_without_stopping,
     )
+    from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
     from herdspec.protocols.group_protocol.variants.static_properties import (
         STATIC,
         static_without_stopping,
@@ -126,6 +130,7 @@ def variants() -> dict[str, Specification]:
     return {
         "static": STATIC, "static_without_stopping": static_without_stopping(),
         "cooperative": COOPERATIVE, "cooperative_without_stopping": cooperative_without_stopping(),
+        "positions": POSITIONS,
     }  # fmt: skip
 
 
@@ -141,6 +146,22 @@ def varied() -> tuple[Check, ...]:
     return (
         *(exploration(at) for at in looked),
         *(liveness(at) for at in looked if at.subject in living),
+        *positioned(),
+    )
+
+
+def positioned() -> tuple[Check, ...]:
+    """Further checks of fetch positions: their proof, and that they settle."""
+    from herdspec.protocols.group_protocol.variants.positions_properties import (
+        POSITIONS,
+        POSITIONS_HELD,
+    )
+
+    alone = {"Broker": 1, "Member": 1, "Partition": 1}
+    return (
+        proof("positions", POSITIONS),
+        liveness(Looked("positions", POSITIONS_HELD, alone, 2, bound=BOUND)),
+        liveness(Looked("positions", POSITIONS_HELD, {**alone, "Member": 2}, 0, bound=BOUND)),
     )
 
 
