@@ -1,7 +1,7 @@
 """
-Static members, cooperative ones, a choice among protocols: each one's world, and what breaks it.
+Static and cooperative members, a choice of protocols, fetch positions: each world, and what fails.
 
-Quotations are from apache/kafka: KIP-345, KIP-814, KIP-429, pull request 9656.
+Quotations are from apache/kafka: KIP-345, KIP-814, KIP-429, pull request 9656; `003`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
 from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE, CHOICE_LEMMAS
 from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
 from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE
+from herdspec.protocols.group_protocol.variants.positions_flaws import POSITIONS_FLAWS
+from herdspec.protocols.group_protocol.variants.positions_properties import (
+    ANEW as OF_BEGINNINGS,
+)
+from herdspec.protocols.group_protocol.variants.positions_properties import (
+    POSITIONS,
+    POSITIONS_HELD,
+    SAID_OF_ALL,
+)
 from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
 from herdspec.protocols.group_protocol.variants.static_properties import (
     ANEW,
@@ -39,7 +48,9 @@ from herdspec.protocols.group_protocol.variants.static_properties import (
 from properties.protocols.flawed_worlds import explored_of, lived_of
 from properties.protocols.varied import breaks
 
-ALL_FLAWS: dict[str, Flaw] = {**STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS}
+ALL_FLAWS: dict[str, Flaw] = {
+    **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS, **POSITIONS_FLAWS,
+}  # fmt: skip
 LIVE = {"settles"}
 
 
@@ -69,6 +80,7 @@ flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
         ("cooperative", 316_341, 762_671, 106),
         pytest.param("cooperative_without_stopping", 331_755, 797_370, 106, marks=pytest.mark.long),
         ("choice", 2_225_725, 5_735_949, 98),
+        pytest.param("positions", 2_851_160, 9_588_440, 103, marks=pytest.mark.long),
     ],
 )
 def test_a_variants_world_is_pinned_and_nothing_fails_in_it(
@@ -83,6 +95,44 @@ def test_a_variants_world_is_pinned_and_nothing_fails_in_it(
     assert not found.missing
     assert found.deadlock is None
     assert all(found.taken.values())
+
+
+def test_the_world_of_positions_is_pinned_with_a_single_member_and_nothing_fails_in_it() -> None:
+    """What takes two members is in the long tests; each reset, and all else, is met with one."""
+    found = explore(POSITIONS, dict.fromkeys(POSITIONS.sorts, 1), faults=2, bound=BOUND)
+
+    assert (found.states, found.generated, found.depth) == (244_637, 681_682, 80)
+    assert found.complete
+    assert not found.violations
+    assert not found.missing
+    assert found.deadlock is None
+    assert {n for n, times in found.taken.items() if not times} == {
+        "on_join_follower", "join_again",
+    }  # fmt: skip
+
+
+def test_positions_are_proved_for_any_size() -> None:
+    """Each promise and lemma, by each action; no action is vacuous."""
+    found = prove(POSITIONS)
+
+    assert [
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
+    ] == []
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
+    assert found.proved
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("members", "faults"), [(1, 2), (2, 0), pytest.param(2, 1, marks=pytest.mark.long)]
+)
+def test_positions_are_found_in_the_end(members: int, faults: int) -> None:
+    """Without further faults all is consumed, in every fair behaviour, or a user told why not."""
+    sizes = {"Broker": 1, "Member": members, "Partition": 1}
+    found = liveness(POSITIONS_HELD, sizes, faults=faults, bound=BOUND)
+
+    assert not found.violations
+    assert not found.undecided
 
 
 @pytest.mark.parametrize(
@@ -109,6 +159,7 @@ def test_what_is_verified_is_what_is_tested() -> None:
 
     assert [name for *_, name in checks] == [
         *explored_too, "static_without_stopping", "cooperative", "choice", *PROVED,
+        "positions", "positions", "positions",
     ]  # fmt: skip
     assert all(
         Looked(name, spec, sized(spec), 1).size in [c.name.split(": ")[1] for c in varied()]
@@ -119,7 +170,7 @@ def test_what_is_verified_is_what_is_tested() -> None:
 
 
 def test_a_variant_promises_all_that_the_protocol_promises() -> None:
-    """Of the promises none is left out; with static members four are said of lives."""
+    """Of the promises none is left out; four are said of lives, and one of who has begun."""
     said = {
         p.name
         for p in GROUP_PROTOCOL.properties
@@ -175,6 +226,8 @@ def test_each_lemma_of_the_choice_is_needed(lemma: str) -> None:
     assert [*NEEDED] == [p.name for p in CHOICE_LEMMAS]
     assert breaks(CHOICE, lemma, promise, action)
     assert not breaks(CHOICE, "", promise, action)
+    assert len(OF_BEGINNINGS) == len(SAID_OF_ALL)
+    assert promised - {p.name for p in POSITIONS.properties} == {p.name for p in SAID_OF_ALL}
 
 
 # ── What goes wrong ─────────────────────────────────────────────────────────────────────────
@@ -202,6 +255,14 @@ MUST_CONTAIN = {
     "only_the_chosen_is_stored": {"load_group", "handle_join_group"},
     # "supportsProtocols" counts the member that asks, too
     "held_to_what_it_was": {"change_protocols", "handle_join_group"},
+    # 66, "asynchronously": what was asked for comes when another assignment is there
+    "late_offsets_used": {"fetch_committed", "initiate_join_group", "handle_offset_fetch"},
+    # 65, LATEST: what is produced until somebody else begins is nobody's
+    "start_unstored": {"resolve_start", "produce", "kill"},
+    # KIP-447, UNSTABLE_OFFSET_COMMIT: "the consumer should retry"
+    "error_taken_for_nothing": {"store_offsets", "lose_offset_fetch", "resolve_start"},
+    # 71: what the application is at is committed by the next poll
+    "commits_what_is_at_work": {"maybe_auto_commit_offsets_async", "store_offsets"},
 }
 """What the story of each flaw must tell."""
 

@@ -59,10 +59,12 @@ def flaws() -> Mapping[str, Flaw]:
     from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
     from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
     from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
+    from herdspec.protocols.group_protocol.variants.positions_flaws import POSITIONS_FLAWS
     from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
 
     return {
         **PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS,
+        **POSITIONS_FLAWS,
     }  # fmt: skip
 
 
@@ -120,7 +122,7 @@ def planned(scale: Scale) -> Plan:
 
 
 def variants() -> dict[str, Specification]:
-    """The variants: static members, cooperative ones, and a choice among protocols."""
+    """The variants: static and cooperative members, a choice among protocols, fetch positions."""
     from herdspec.protocols.group_protocol.variants.choice_properties import (
         CHOICE,
         choice_without_stopping,
@@ -129,6 +131,7 @@ def variants() -> dict[str, Specification]:
         COOPERATIVE,
         cooperative_without_stopping,
     )
+    from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
     from herdspec.protocols.group_protocol.variants.static_properties import (
         STATIC,
         static_without_stopping,
@@ -138,6 +141,7 @@ def variants() -> dict[str, Specification]:
         "static": STATIC, "static_without_stopping": static_without_stopping(),
         "cooperative": COOPERATIVE, "cooperative_without_stopping": cooperative_without_stopping(),
         "choice": CHOICE, "choice_without_stopping": choice_without_stopping(),
+        "positions": POSITIONS,
     }  # fmt: skip
 
 
@@ -151,6 +155,22 @@ def varied() -> tuple[Check, ...]:
         *(exploration(at) for at in looked if at.subject not in PROVED_ALONE),
         *(liveness(at) for at in looked if at.subject in living),
         *(proof(at.subject, at.spec) for at in looked if at.subject in PROVED),
+        *positioned(),
+    )
+
+
+def positioned() -> tuple[Check, ...]:
+    """Further checks of fetch positions: their proof, and that they settle."""
+    from herdspec.protocols.group_protocol.variants.positions_properties import (
+        POSITIONS,
+        POSITIONS_HELD,
+    )
+
+    alone = {"Broker": 1, "Member": 1, "Partition": 1}
+    return (
+        proof("positions", POSITIONS),
+        liveness(Looked("positions", POSITIONS_HELD, alone, 2, bound=BOUND)),
+        liveness(Looked("positions", POSITIONS_HELD, {**alone, "Member": 2}, 0, bound=BOUND)),
     )
 
 
