@@ -8,9 +8,11 @@ nothing is violated, nothing is violated then.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,12 +21,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from herdproof.conformance.traces.repeated import Repeats
+from herdproof.conformance.traces.line import START
+from herdproof.conformance.traces.repeated import Repeats, disputes, with_repeated
+from herdproof.pipeline.audit.following import Came, FollowedGroup
 from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.group_protocol.campaign import MIXES
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.implementation import auditors, simulators
+from properties.cli.files import run
 from properties.pipeline.pipeline_traces import deleted, numbers_of
 from properties.pipeline.pipeline_traces import run_of as default_run_of
 from properties.protocols.group_protocol.judged.test_group_judging import SEEN, flawed
@@ -170,6 +175,145 @@ def test_of_a_single_line_that_is_gone_the_next_one_tells_all(whose: str) -> Non
     chance = Random(whose)
     for gone in chance.sample([x for x in lines if x is not ends[x.role, x.node]], 6):
         assert verdicts([x for x in lines if x is not gone], replay=True) == whole, gone.place
+
+
+# ── Lines that contradict each other ────────────────────────────────────────────────────────
+
+
+ALTERED: dict[str, Callable[[Any], Any]] = {
+    "another action": lambda line: replace(line, action=f"{line.action}_"),
+    "another argument": lambda line: replace(line, arguments={**line.arguments, "more": 1}),
+    "another sight": lambda line: replace(line, seen={**line.seen, "more": 1}),
+    "another message": lambda line: replace(line, sent=(*line.sent, "more")),
+    "later": lambda line: replace(line, time_ns=line.time_ns + 1),
+    "much earlier": lambda line: replace(line, time_ns=line.time_ns - 1_000_000_000),
+}
+REPEATING = [whose for whose in RUNS if whose != B]
+
+
+def told_again(lines: Lines) -> Lines:
+    """The steps of a group that the next ones of their processes tell again."""
+    again = {
+        (line.role, line.node, line.previous, line.time_ns - line.before.ago_ns)
+        for line in lines if line.before is not None
+    }  # fmt: skip
+    return [
+        x for x in lines
+        if x.group and x.action != START and (x.role, x.node, x.sequence, x.time_ns) in again
+    ]  # fmt: skip
+
+
+def altered(lines: Lines, chance: Random, how: str) -> tuple[Lines, Any]:
+    """A trace with one line that was altered since, and that line."""
+    which = chance.choice(told_again(lines))
+    new = ALTERED[how](which)
+    return [new if line is which else line for line in lines], new
+
+
+def rows_of(lines: Lines, group: str, *, replay: bool) -> list[Any]:
+    """The verdicts on a group, with why they are that."""
+    own = [line for line in lines if line.group in ("", group)]
+    return judge(lines[0].protocol, lines[0].run, group, own, replay=replay)["verdicts"]
+
+
+@pytest.mark.parametrize("how", ALTERED)
+@pytest.mark.parametrize("whose", REPEATING)
+def test_of_a_line_that_was_altered_nothing_holds(whose: str, how: str) -> None:
+    """The next one of its process repeats another one; where both stand, the verdicts say."""
+    lines, line = altered(run_of(whose, 1), Random(f"{whose} {how}"), how)
+
+    rows = rows_of(lines, line.group, replay=True)
+
+    assert "holds" not in {row["verdict"] for row in rows}
+    if how[-2:] != "er":  # a line of another time may be one that another process has told
+        whys = [row["why"] for row in rows if "contradict each other" in (row["why"] or "")]
+        assert any(row["property"] == "conforms" and row["why"] in whys for row in rows)
+        assert all(why.startswith(f"{line.place} and ") for why in whys)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("how", ALTERED)
+@pytest.mark.parametrize("whose", REPEATING)
+def test_nor_of_hundreds_of_them(whose: str, how: str) -> None:
+    """A few of each of fourteen runs."""
+    chance = Random(f"{whose} {how}")
+    for seed in range(14):
+        for _ in range(4):
+            lines, line = altered(run_of(whose, seed), chance, how)
+            rows = rows_of(lines, line.group, replay=False)
+            assert "holds" not in {row["verdict"] for row in rows}, (seed, line.place)
+
+
+def test_what_was_violated_before_stays_so() -> None:
+    """Of the lines before those that contradict each other, all is known that was."""
+    tried = 0
+    for name, sentence in SEEN.items():
+        lines = as_read(flawed(name))
+        own = [line for line in lines if line.group in ("", "g")]
+        [broken, *_] = judge(C, lines[0].run, "g", own, replay=False)["violations"]
+        later = [x for x in told_again(own) if x.time_ns > broken["time_ns"] + 1_000_000_000]
+        if not later:
+            continue
+        left = [ALTERED["another sight"](x) if x is later[-1] else x for x in own]
+        rows = judge(C, lines[0].run, "g", left, replay=False)
+        assert sentence in {row["property"] for row in rows["violations"]}, name
+        tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize("whose", REPEATING)
+def test_lines_that_are_gone_are_no_contradiction(whose: str) -> None:
+    """Nor are those of several processes that have a number in common."""
+    chance = Random(whose)
+    for seed in range(7):
+        for kind in KINDS:
+            left = deleted(as_told(whose, seed, kind, repeats=True), kind, chance)
+            for group in {line.group for line in left} - {""}:
+                own = [line for line in left if line.group in ("", group)]
+                there = auditors()[left[0].protocol].ordered(with_repeated(own)).lines
+                assert not [*disputes(there)], (seed, kind)
+
+
+@pytest.mark.parametrize("whose", REPEATING)
+def test_as_lines_are_followed_an_altered_one_is_seen_too(whose: str) -> None:
+    """In parts of a few lines each, between which what is known is kept."""
+    lines, line = altered(run_of(whose, 1), Random(whose), "another argument")
+    own = sorted((x for x in lines if x.group in ("", line.group)), key=lambda x: x.time_ns)
+    following = FollowedGroup(own[0].protocol, own[0].run, line.group)
+    for at in range(0, len(own), 7):
+        following.take([Came(x, b"") for x in own[at : at + 7]])
+        following.tell(own[min(at + 7, len(own) - 1)].time_ns)
+
+    rows, _, _ = following.ended()
+
+    found = {row["verdict"]: row["why"] for row in rows["verdicts"]}
+    assert "holds" not in found
+    assert "contradict each other" in found["unknown"]
+
+
+@pytest.mark.parametrize("whose", [A, C])
+def test_conform_and_audit_say_which_lines_contradict_each_other(
+    whose: str, tmp_path: Path
+) -> None:
+    """By file and line; both are unknown, which is exit code 3 and no pass."""
+    lines, line = altered(run_of(whose, 1), Random(whose), "another message")
+    trace, number = tmp_path / "whole.ndjson", 1 + lines.index(line)
+    trace.write_text("".join(f"{x.written()}\n" for x in lines))
+
+    conformed = run("conform", str(trace), "--json", "-")
+    audited = run("audit", str(trace), "--out", str(tmp_path / "out"), "--json", "-")
+
+    said = json.loads(conformed.stdout)
+    assert conformed.exit_code == said["exit"] == 3
+    assert f"line {number} and {trace}, line " in said["groups"][line.group]["reason"]
+    told = json.loads(audited.stdout)
+    assert audited.exit_code == told["exit"] == 3
+    assert not told["verdicts"].get("holds")
+    assert f"{trace}:{number} and {trace}:" in audited.stdout
+
+
+# ── Lines of other groups ───────────────────────────────────────────────────────────────────
 
 
 def woven(lines: Lines) -> Lines:

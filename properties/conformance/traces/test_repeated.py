@@ -5,11 +5,12 @@ from itertools import count
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from herdproof.conformance.traces import repeated
 from herdproof.conformance.traces.line import TraceLine, read_texts
 from herdproof.conformance.traces.ordering import ordered
-from herdproof.conformance.traces.repeated import with_repeated
+from herdproof.conformance.traces.repeated import disputes, with_repeated
 from herdproof.conformance.traces.tracer import Tracer
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.judging.gaps import MissingNumbers, gaps_of
@@ -103,3 +104,49 @@ def test_numbers_of_other_groups_are_no_gap_where_lines_tell_what_came_before() 
                 ), (seed, group, line.sequence)
             if not any(x.group == "" for x in whole[1:]):
                 assert bool(there) == bool(lost), (seed, group)
+
+
+# ── Lines that contradict each other ────────────────────────────────────────────────────────
+
+
+def disputed(lines: list[TraceLine]) -> list[tuple[str, str]]:
+    """The places of lines that others contradict, and why."""
+    there = ordered(with_repeated(lines)).lines
+    return [(found.line.place, found.why) for found in disputes(there)]
+
+
+def test_lines_as_they_were_written_contradict_nothing() -> None:
+    """Be they all there, or not."""
+    for seed in range(20):
+        chance = Random(seed)
+        lines = traced("".join(chance.choices("ab-", weights=(4, 4, 1), k=30)))
+        left, _ = missing(lines, {*chance.sample(range(1, 31), chance.randrange(5))})
+        assert disputed(left) == []
+
+
+def test_a_line_that_was_altered_is_named_with_the_next_one_and_what_is_another() -> None:
+    """By their places."""
+    lines = traced("abab")
+    for changes, told in (
+        ({"action": "other"}, "`action`"),
+        ({"seen": {"x": 9}, "arguments": {}}, "`arguments`, `seen`"),
+        ({"time_ns": lines[1].time_ns + 7}, "time"),
+    ):
+        assert disputed([replace(x, **changes) if x is lines[1] else x for x in lines]) == [(
+            "n.ndjson, line 2",
+            "n.ndjson, line 2 and n.ndjson, line 4 contradict each other: the latter repeats line 2"
+            f" of n with another {told}",
+        )]  # fmt: skip
+
+
+def test_a_line_that_the_next_one_does_not_know_of_is_named() -> None:
+    """It was another group's; neither does it know of the one that is before it there."""
+    lines = traced("abab")
+
+    found = disputed([replace(x, group="a") if x.sequence == 3 else x for x in lines])
+
+    assert [place for place, _ in found] == ["n.ndjson, line 2", "n.ndjson, line 3"]
+    assert found[1][1] == (
+        "n.ndjson, line 3 and n.ndjson, line 4 contradict each other: the latter says that line 2"
+        " of n was the one before it, the former is line 3"
+    )

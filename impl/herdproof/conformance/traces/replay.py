@@ -31,7 +31,7 @@ from herdproof.conformance.traces.groups import (
 from herdproof.conformance.traces.line import TraceError, TraceLine, read_files
 from herdproof.conformance.traces.mapping import Raw, TraceMap
 from herdproof.conformance.traces.ordering import numbered, ordered
-from herdproof.conformance.traces.repeated import with_repeated
+from herdproof.conformance.traces.repeated import disputes, with_repeated
 from herdproof.conformance.traces.standing import NoElement
 from herdproof.conformance.traces.values import Values
 from herdspec.check.conformance.conform import Outcome, Progress, Verdict
@@ -98,7 +98,7 @@ def conform_lines(
     if whole:
         told = with_repeated(lines)
         every = numbered(ordered(told, table.links(told)), table.start)
-        missing = [*gaps(every), *_unsent(every), *_untraced(every, table)]
+        missing = [*gaps(every), *_unsent(every), *_untraced(every, table), *_disputed(every)]
     missing += _unmodelled(every, table)
 
     def replay(group: str, upto: int) -> Outcome:
@@ -138,6 +138,12 @@ def _unmodelled(lines: Sequence[TraceLine], table: TraceMap) -> Iterator[Missing
         if line.action in table.unmodelled:
             why = f"{line.action} ({line.place}) is no step of the spec"
             yield Missing(why, k, frozenset({line.group}) if line.group else None)
+
+
+def _disputed(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+    """Lines that the next ones of their processes contradict: which of the two is so?"""
+    for at, line, why in disputes(lines):
+        yield Missing(why, at, frozenset({line.group}) if line.group else None)
 
 
 def _unsent(lines: Sequence[TraceLine]) -> Iterator[Missing]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.ordering import missing_between, processes
+from herdproof.conformance.traces.repeated import Repetitions
 from herdproof.pipeline.audit.judge import CONFORMS, RAW, duplicate
 from herdproof.pipeline.audit.numbers import Node, Numbers
 from herdproof.pipeline.audit.protocols import auditors
@@ -195,6 +196,7 @@ class FollowedGroup:
         self._early = auditor.early()
         self._waiting: list[Came] = []
         self._gaps = Gaps()
+        self._repetitions = Repetitions()
         self._late: list[str] = []
         self._told_ns = NEVER
         """Every line before this was told."""
@@ -278,14 +280,27 @@ class FollowedGroup:
         """The next lines in order; `rest` are those that are known to come after them."""
         ahead = [*coming, *rest]
         passes, whole = self._gaps.place(coming, rest)
-        self._judging.foresee(ahead, whole)
+        doubts = self._doubts(coming)
+        self._judging.foresee(ahead, min([whole, *doubts]))
         last = last_lines(ahead)
         for index, line in enumerate(coming):
+            if index in doubts:
+                self._judging.doubt(doubts[index])
             for begins, gap in [*passes.get(index, ()), *self._gaps.at(line)]:
                 self._passes(begins, gap)
             self._judging.take(line)
             if index in last:
                 self._judging.leave(line)
+
+    def _doubts(self, coming: Sequence[Any]) -> dict[int, str]:
+        """By index, why lines are not to be relied on; of one that was told before, at once."""
+        places = {id(line): index for index, line in enumerate(coming)}
+        found: dict[int, str] = {}
+        for line in coming:
+            before, why = self._repetitions.take(line)
+            if why:
+                found.setdefault(places.get(id(before), 0), why)
+        return found
 
     def _passes(self, begins: bool, gap: Gap) -> None:
         """Lines are missing from here on, or no more."""

@@ -19,7 +19,15 @@ from herdproof.conformance.traces.repeated import with_repeated
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.protocols import auditors
 from herdproof.pipeline.judging.apart import doubted, of_all, of_any
-from herdproof.pipeline.judging.gaps import Filled, Gap, MissingNumbers, gaps_of, last_lines
+from herdproof.pipeline.judging.gaps import (
+    Doubted,
+    Filled,
+    Gap,
+    MissingNumbers,
+    doubted_in,
+    gaps_of,
+    last_lines,
+)
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 
@@ -58,11 +66,13 @@ def judge(
             lined, lost = by_clocks(auditor, found, missing, clocks)
             yield lined.lines, gaps_of(lined, alone=alone, missing=lost)
 
-    fill = auditor.filled if fills else Filled
-    rows = of_all(
-        go_through(auditor.judging(run, group), fill(told, gaps, last_lines(told))).close()
-        for told, gaps in orders()
-    )
+    def judged(lines: Sequence[Any], gaps: Sequence[Gap]) -> Rows:
+        filled = (auditor.filled if fills else Filled)(lines, gaps, last_lines(lines))
+        if (doubted := doubted_in(filled.own)) is not None:
+            filled = replace(filled, doubted=doubted)
+        return go_through(auditor.judging(run, group), filled).close()
+
+    rows = of_all(judged(*told) for told in orders())
     if replay:
         replays = (replayed(auditor, run, group, told, gaps) for told, gaps in orders())
         for table, more in of_any(replays).items():
@@ -95,7 +105,8 @@ def replayed(
 ) -> Rows:
     """Rows of a replay of these lines alone in the spec."""
     rows: Rows = {}
-    add_replay(rows, auditor, run, group, lines, [gap.why for gap in gaps])
+    missing = [gap.why for gap in gaps]
+    add_replay(rows, auditor, run, group, lines, missing, doubted=doubted_in(lines))
     return rows
 
 
@@ -110,19 +121,27 @@ def duplicate(run: str, group: str, line: Any) -> Row:
 
 def add_replay(
     rows: Rows, auditor: Auditor, run: str, group: str, lines: Sequence[Any],
-    missing: Sequence[str] = (), *, complete: bool = False,
+    missing: Sequence[str] = (), *, complete: bool = False, doubted: Doubted | None = None,
 ) -> None:  # fmt: skip
     """
     The verdict of the spec, and how often its actions were taken.
 
     Where lines are missing (and why), nobody knows whether what differs does so for that alone; nor
-    where a node was not heard any more, unless the traces are known to be `complete`.
+    where a node was not heard any more, unless the traces are known to be `complete`. Of lines that
+    contradict each other those before are replayed, and may differ; more is unknown.
     """
-    replayed = auditor.replay(lines)
+    if doubted is None:
+        replayed = auditor.replay(lines)
+    elif doubted.at:
+        replayed = auditor.replay(lines[: doubted.at])
+    else:
+        replayed = Replayed("unknown", doubted.why)
     if replayed.verdict == "differs" and not missing and not complete:
         cut = auditor.cut(lines, replayed.lines)
         missing = [cut] if cut else []
-    if missing:
+    if doubted is not None and replayed.verdict != "differs":
+        replayed = replace(replayed, verdict="unknown", told=doubted.why)
+    elif missing:
         replayed = replace(replayed, verdict="unknown", told=f"lines are missing: {missing[0]}")
     who = {"run": run, "group": group}
     verdict: Mapping[str, str] = {

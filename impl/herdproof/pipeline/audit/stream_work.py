@@ -20,6 +20,7 @@ from herdproof.pipeline.audit.following import Bucket, Came, Part, not_replayed
 from herdproof.pipeline.audit.judge import add_replay
 from herdproof.pipeline.audit.protocols import auditors
 from herdproof.pipeline.audit.work import Work
+from herdproof.pipeline.judging.gaps import doubted_in
 from herdproof.pipeline.spark.outgoing import Outgoing, filled, ipc, quarantined
 from herdproof.pipeline.spark.packets import NUMBERS, Packet
 from herdproof.pipeline.spark.sources import place_of
@@ -190,5 +191,6 @@ def _replay(
         out.add({"verdicts": [not_replayed(*key, why)]})
         return
     rows: dict[str, list[Row]] = {}
-    add_replay(rows, auditors()[protocol], run, group, lines, doubts)
+    doubted = doubted_in(lines)
+    add_replay(rows, auditors()[protocol], run, group, lines, doubts, doubted=doubted)
     out.add(rows)

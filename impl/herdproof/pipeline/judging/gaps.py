@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.ordering import Ordered
+from herdproof.conformance.traces.repeated import disputes
 
 
 class MissingNumbers(NamedTuple):
@@ -40,6 +41,19 @@ class Gap(NamedTuple):
     """True if no more than these can be missing."""
 
 
+class Doubted(NamedTuple):
+    """The index of the first line that another one contradicts, and why the two do."""
+
+    at: int
+    why: str
+
+
+def doubted_in(lines: Sequence[Any]) -> Doubted | None:
+    """The first of some lines, in their order, that the next one of its process contradicts."""
+    found = [Doubted(dispute.at, dispute.why) for dispute in disputes(lines)]
+    return min(found, default=None)
+
+
 @dataclass(frozen=True)
 class Filled:
     """A group's lines with those that others tell of, and what is missing all the same."""
@@ -50,6 +64,8 @@ class Filled:
     """Each process's last line."""
     closed: Sequence[Gap] = ()
     """Gaps that are none: all that is missing in them is told by others."""
+    doubted: Doubted | None = None
+    """Where its lines contradict each other first: from there on nothing is decided."""
 
 
 def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumbers]) -> list[Gap]:

@@ -38,7 +38,7 @@ class GroupJudging:
         """The first of those that are named, and how many there are."""
         self._missing = 0
         self._doubt = ""
-        """Why the order of lines is not known."""
+        """Why lines, or their order, are not to be relied on."""
 
     # ── Lines ───────────────────────────────────────────────────────────────────────────────
 
@@ -74,8 +74,8 @@ class GroupJudging:
         self._judge.knows(gap)
 
     def doubt(self, why: str) -> None:
-        """From here on, the order of lines of different nodes is not known: it decides nothing."""
-        self._doubt = why
+        """From here on, lines or their order are not to be relied on: it decides nothing."""
+        self._doubt = self._doubt or why
 
     def leave(self, line: Any) -> None:
         """That was the last line of a process, as far as is known."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.judging.gaps import Filled, Gap
@@ -109,7 +109,7 @@ class Judging(Takes, Protocol):
     """Judges one group's lines; keeps what is live, and can be pickled."""
 
     def doubt(self, why: str) -> None:
-        """From here on, the order of lines of different nodes is not known: it decides nothing."""
+        """From here on, lines or their order are not to be relied on: it decides nothing."""
 
     def drain(self) -> Rows:
         """The rows that were finished since the last time."""
@@ -127,12 +127,15 @@ def go_through(judge: T, filled: Filled, after: Callable[[Any], None] | None = N
 
     `after` is told of each line once taken.
     """
-    lines, gaps = filled.own, filled.gaps
+    lines, gaps, doubted = filled.own, filled.gaps, filled.doubted
     for gap in filled.closed:
         judge.knows(gap)
-    judge.foresee(lines, min((gap.begin for gap in gaps), default=len(lines)))
+    end = len(lines) if doubted is None else doubted.at
+    judge.foresee(lines, min([end, *(gap.begin for gap in gaps)]))
     at = _by_index(gaps, len(lines))
     for index, line in enumerate(lines):
+        if doubted is not None and index == doubted.at:
+            cast("Judging", judge).doubt(doubted.why)  # judges alone are given no such lines
         if index in at:
             for passes, gap in at[index]:
                 passes(judge, gap)
