@@ -21,7 +21,7 @@ from herdproof.conformance.solver.alike import Alike
 from herdproof.conformance.solver.cases import _bare, cases_of
 from herdproof.conformance.solver.hypotheses import hypotheses
 from herdproof.conformance.solver.picks import EDGES, Picker
-from herdproof.conformance.solver.solved import NOT_LOADABLE, Solved, Tally, solved
+from herdproof.conformance.solver.solved import Solved, Tally, solved
 from herdproof.conformance.solver.solved_report import states
 from herdspec import (
     Capacity,
@@ -225,16 +225,44 @@ def test_an_adapter_says_of_which_states_load_is_written() -> None:
 
         loadable = nobody_holds
 
-    found = solved(LEASE, NoHolder, Client=2, most=5, looking=0)
+    class NobodyGrants(NoHolder):
+        """And nobody can be given it."""
 
-    assert found.standing == "agrees"
-    assert {t.case.action.name for t in found.tallies if t.ended == NOT_LOADABLE} == {
-        "expire",
-        "give_back",
-    }
-    assert "Nobody has the lease." in "\n".join(found.lines)
-    row = judged_states("lease", "row", "sentence", "2 clients", found)
-    assert "of a case of expire, give_back no state is loadable" in row.bounds + row.note
+        absent: ClassVar[dict[str, str]] = {"grant": "left out"}
+
+    led = solved(LEASE, NoHolder, Client=2, most=5, looking=0)
+    left = solved(LEASE, NobodyGrants, Client=2, most=5, looking=0)
+
+    assert led.standing == left.standing == "agrees", "\n".join(led.lines)
+    assert of(led, "give_back")[0].led >= 5
+    assert not of(led, "give_back")[0].loaded
+    never = {t.case.action.name for t in left.tallies if t.is_not_loadable}
+    assert never == {"expire", "give_back"}
+    assert "Nobody has the lease." in "\n".join(left.lines)
+    row = judged_states("lease", "row", "sentence", "2 clients", left)
+    assert "of a case of expire, give_back no state was come to" in row.bounds + row.note
+
+
+def test_code_that_is_led_on_from_where_it_was_put_is_held_to_the_spec() -> None:
+    """What goes wrong where nothing can be loaded is told with the steps that lead there."""
+
+    @always
+    def nobody_has_anything(s: Lease) -> bool:
+        """Nobody has the lease, waits for it, or has a number."""
+        return s.holder is None and all(s.wish[c] == Wish.NONE and s.token[c] == 0 for c in Client)
+
+    class LedUnfenced(Unfenced):
+        """It takes every write, and cannot be put where anybody has a number."""
+
+        loadable = nobody_has_anything
+
+    found = solved(LEASE, LedUnfenced, Client=3, most=3, looking=0, settling=600)
+
+    assert found.differences, "\n".join(found.lines)
+    (question,) = found.differences
+    assert question.case.action.name == "write"
+    assert question.deeds[-1].name == "write"
+    assert question.story is not None
 
 
 def test_code_is_put_into_a_state_by_hand() -> None:

@@ -234,8 +234,8 @@ def states(looked: Looked, code: Code) -> Check:
         except AdapterError as error:  # a channel, say, of whose states none are picked
             return Result((unknown(looked.subject, row, sentence, size, str(error)),), str(error))
         judged = judged_states(looked.subject, row, sentence, size, found)
-        loaded = sum(tally.loaded for tally in found.tallies)
-        return Result((judged,), f"{counted(found.states, 'state')}, {loaded:,} steps from there")
+        steps = sum(tally.loaded + tally.led for tally in found.tallies)
+        return Result((judged,), f"{counted(found.states, 'state')}, {steps:,} steps from there")
 
     options = (PICKED, PICKING, SETTLING, looked.faults)
     return Check(
@@ -257,7 +257,7 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     unseen = f"never seen: {', '.join(found.unseen)}" if found.unseen else ""
     if found.standing == "agrees":
         never = dict.fromkeys(t.case.action.name for t in found.tallies if t.is_not_loadable)
-        outside = f"of a case of {', '.join(never)} no state is loadable" if never else ""
+        outside = f"of a case of {', '.join(never)} no state was come to" if never else ""
         told = "; ".join(filter(None, [left, outside, unseen]))
         return conforms(subject, row, sentence, bounds, told)
     story = tuple(found.lines)

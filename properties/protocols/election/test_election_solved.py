@@ -61,7 +61,7 @@ class WrongElectors(SimulatedElectors):
 
 def test_the_cores_do_as_the_spec_does_in_states_that_are_picked() -> None:
     """
-    All states are loaded but those of lagging servers, which are named, and none differs.
+    All states are loaded but those of lagging servers, to which it is led, and none differs.
 
     What nobody can promise, that one coordinator leads at a time, is not assumed.
     """
@@ -71,6 +71,7 @@ def test_the_cores_do_as_the_spec_does_in_states_that_are_picked() -> None:
     assert {t.case.action.name for t in found.tallies if t.ended} == {"catch_up"}
     assert {t.ended for t in found.tallies if t.ended} == {NOT_LOADABLE}
     assert all(t.loaded == t.picked == 3 for t in found.tallies if not t.ended)
+    assert all(t.led for t in found.tallies if t.ended)
     assert found.states > 90
     assert found.unseen == ()
     assert set(found.known.left_out) == {"one_coordinator_at_a_time"}

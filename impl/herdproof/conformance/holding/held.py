@@ -27,9 +27,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from inspect import iscoroutine
 from typing import Any
 
@@ -44,6 +44,7 @@ from herdproof.conformance.adapter import (
 from herdproof.conformance.holding.closure import CARRIED, Carried, Closure, TooManyStates
 from herdproof.conformance.holding.left import Things
 from herdproof.conformance.holding.possible import Instance, Possible
+from herdproof.conformance.holding.report import Report
 from herdproof.conformance.holding.seen import Look, Seen, replaced
 from herdproof.conformance.holding.told import PROGRAM, program, story
 from herdproof.conformance.holding.worker import TimedOut, Worker
@@ -126,35 +127,6 @@ class Deed:
     case: Case | None = None
 
 
-@dataclass
-class Report:
-    """A report of what runs showed, and could not; it grows with each run of the same `Held`."""
-
-    taken: dict[str, int] = field(default_factory=dict)
-    """By action, how often the code took it when it was offered."""
-    refused: dict[str, int] = field(default_factory=dict)
-    """By action, how often the code refused it, as it must."""
-    open: dict[str, int] = field(default_factory=dict)
-    """By action, how often it was refused where nobody knows if some choice was possible."""
-    disturbed: dict[str, int] = field(default_factory=dict)
-    """By disturbance, how often it was brought about."""
-    runs: int = 0
-    """The number of times that the code was begun, and seen."""
-    waits: int = 0
-    """The number of waits for what is due."""
-    largest: int = 1
-    """The most states that the spec may have been in at once."""
-    unseen: tuple[str, ...] = ()
-    """Fields, and entries of maps, of which nothing was ever seen."""
-    left: dict[str, int] = field(default_factory=dict)
-    """Things left behind when the code had ended, and how often."""
-
-    @property
-    def steps(self) -> int:
-        """The number of offered steps that the code took."""
-        return sum(self.taken.values())
-
-
 class Held:
     """
     Code held to its spec at given sizes; a context manager, within which the code lives.
@@ -179,9 +151,7 @@ class Held:
         self.code: Adapter | None = None
         self._seen = Seen(self.machine, adapter)
         self._closure = Closure(self.possible, adapter.__name__, self._take)
-        waited = self.possible.instances(adapter.silent)
-        self._waited = waited
-        self._silent = [] if adapter.pumped else waited
+        self._silent = [] if adapter.pumped else self._waited
         self._followed = {
             name: [*self._silent, *self.possible.instances(some)]
             for name, some in adapter.follows.items()
@@ -194,6 +164,20 @@ class Held:
         self._worker: Worker | None = None
         self._calling = ""
         self._things: Things | None = None
+
+    @cached_property
+    def _waited(self) -> list[Instance]:
+        """
+        The steps that the code takes by itself: found when it is first waited for.
+
+        Code that is pumped and never waited for may have too many to list.
+        """
+        return self.possible.instances(self.adapter.silent)
+
+    @cached_property
+    def _starts(self) -> list[Spec]:
+        """The initial states: there may be many, and each run begins with all of them."""
+        return [*self.machine.starts()]
 
     # ── The code's life ─────────────────────────────────────────────────────────────────────
 
@@ -220,7 +204,7 @@ class Held:
         self._worker = Worker(self.adapter.timeout)
         self.code = self._call("__init__", self.adapter)
         self._call("begin", partial(self.code.begin, **self.machine.sizes))
-        starts = [Carried(state) for state in self.machine.starts()]
+        starts = [Carried(state) for state in self._starts]
         self._compare(self._closed(starts, self._silent))
         self.report.runs += 1
 

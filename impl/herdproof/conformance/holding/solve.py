@@ -71,8 +71,13 @@ class Solver:
 
         `fixed` says some parameters' already. False if there are none, None if none was found.
         """
-        numbers = zip(self.machine.ground.slots, self.machine.numbers(state), strict=True)
-        search = _Search(self, random, {key: (n, n) for key, n in numbers})
+        return self.solve_among(known(self.machine, state), fixed, random)
+
+    def solve_among(
+        self, numbers: Mapping[SlotKey, Interval], fixed: Mapping[str, Number], random: Random
+    ) -> tuple[Number, ...] | bool | None:
+        """The same, in the state of these numbers (`known`)."""
+        search = _Search(self, random, {**numbers})
         for name, number in fixed.items():
             digits = iter(number if isinstance(number, tuple) else (number,))
             search.known |= {key: (n, n) for key in self.of(name) for n in (next(digits),)}
@@ -92,6 +97,12 @@ class Solver:
     def _argument(self, name: str, kind: Any, search: _Search) -> Number:
         digits = tuple(search.any(key) for key in self.of(name))
         return digits if isinstance(kind, MapOf) else digits[0]
+
+
+def known(machine: Machine, state: Spec) -> dict[SlotKey, Interval]:
+    """The numbers of a state, each as an interval."""
+    numbers = zip(machine.ground.slots, machine.numbers(state), strict=True)
+    return {key: (n, n) for key, n in numbers}
 
 
 class _Search:

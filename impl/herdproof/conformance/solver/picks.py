@@ -53,6 +53,10 @@ NEAR = 2
 """The distance from an edge within which numbers are drawn."""
 
 
+Given = tuple[str, Type, dict[tuple[int, ...], int]]
+"""An argument as numbers: its parameter's name, type, and entries."""
+
+
 @dataclass(frozen=True)
 class Picked:
     """A state, the arguments of the action that is asked about, and a key for all such alike."""
@@ -81,9 +85,15 @@ class NoAnswer(Exception):
 
 
 class Picker:
-    """Picks states of a machine's spec that satisfy these formulas, over its elements."""
+    """
+    Picks states of a machine's spec that satisfy these formulas, over its elements.
 
-    def __init__(self, machine: Machine, formulas: Sequence[Expr], chance: Random) -> None:
+    `within` is one more, which `is_possible` leaves out.
+    """
+
+    def __init__(
+        self, machine: Machine, formulas: Sequence[Expr], chance: Random, within: Expr = g.TRUE
+    ) -> None:
         self.machine = machine
         self.spec = machine.spec
         self.chance = chance
@@ -98,6 +108,7 @@ class Picker:
         }
         self._terms = [(e.kind, self.emit.formula(e)) for e in self._entries.values()]
         self.solver.add(*self._sized(), *self._shaped())
+        self._within = self._named(within)
         self._asked: dict[GuardCase, _Asked] = {}
 
     def pick(self, case: GuardCase) -> Picked | None:
@@ -111,7 +122,7 @@ class Picker:
             asked = self._asked[case] = self._ask(case)
         pins = self._pins(asked)
         while True:
-            answer = self.solver.check(asked.name, *pins)
+            answer = self.solver.check(asked.name, self._within, *pins)
             if answer == z3.sat:
                 return self._read(case, self.solver.model())
             if not pins:
@@ -127,14 +138,16 @@ class Picker:
             else:
                 del pins[len(pins) // 2 :]
 
+    def is_possible(self, case: GuardCase) -> bool:
+        """Tells whether some state has the case, `within` or not; true where z3 gives up."""
+        return bool(self.solver.check(self._asked[case].name) != z3.unsat)
+
     # ── What z3 is asked ────────────────────────────────────────────────────────────────────
 
     def _ask(self, case: GuardCase) -> _Asked:
         """Name a case's formula, and find what it and the step tell apart."""
-        whole = expand(case.formula, self.elements)
-        name = z3.FreshConst(z3.BoolSort(self.emit.context), "case")
-        self.solver.add(z3.Implies(name, self.emit.formula(whole)))
-        asked = [whole]
+        name = self._named(case.formula)
+        asked = [expand(case.formula, self.elements)]
         if case.allowed:
             for new in case.action.updates.values():
                 asked += [expand(made, self.elements) for _, made in entries(new, self.elements)]
@@ -142,6 +155,13 @@ class Picker:
         given = [p for _, p in case.action.parameters]
         seen = [*looked_at(asked), *(e for p in given for _, e in entries(p, self.elements))]
         return _Asked(name, signs, [(e.kind, self.emit.formula(e)) for e in seen])
+
+    def _named(self, formula: Expr) -> Any:
+        """A name that, assumed, says that a formula holds."""
+        name = z3.FreshConst(z3.BoolSort(self.emit.context), "named")
+        whole = expand(formula, self.elements)
+        self.solver.add(z3.Implies(name, self.emit.formula(whole)))
+        return name
 
     def _pins(self, asked: _Asked) -> list[Any]:
         """Random values for some entries, and random signs for some conditions."""
@@ -220,14 +240,31 @@ class Picker:
             (name, p.kind, {at: reader.number(e) for at, e in entries(p, self.elements)})
             for name, p in case.action.parameters
         ]
-        flat = (*numbers.values(), 0)
         chosen: tuple[Number, ...] = tuple(
             tuple(by.values()) if isinstance(kind, MapOf) else by[()] for _, kind, by in given
         )
+        state = self.machine.state((*numbers.values(), 0))
         arguments = self.machine.arguments(case.action, chosen)
+        return self._keyed(case, state, arguments, numbers, given)
+
+    def known(self, case: GuardCase, state: Spec, arguments: tuple[Any, ...]) -> Picked:
+        """A state that was not picked but come to, with arguments that give this case."""
+        numbers = dict(zip(self._entries, self.machine.numbers(state), strict=False))
+        chosen = self.machine.arguments_numbers(case.action, arguments)
+        given = []
+        for (name, p), number in zip(case.action.parameters, chosen, strict=True):
+            digits = number if isinstance(number, tuple) else (number,)
+            at = (index for index, _ in entries(p, self.elements))
+            given.append((name, p.kind, dict(zip(at, digits, strict=True))))
+        return self._keyed(case, state, arguments, numbers, given)
+
+    def _keyed(
+        self, case: GuardCase, state: Spec, arguments: tuple[Any, ...],
+        numbers: Mapping[Entry, int], given: Sequence[Given],
+    ) -> Picked:  # fmt: skip
+        """The state with its keys; `numbers` and `given` are its own and its arguments'."""
         key, alone = self.alike.key(numbers, given), self.alike.key(numbers)
-        state = self.machine.state(flat)
-        return Picked(case, state, arguments, tuple(key), tuple(alone), flat)
+        return Picked(case, state, arguments, tuple(key), tuple(alone), (*numbers.values(), 0))
 
 
 @dataclass(frozen=True)

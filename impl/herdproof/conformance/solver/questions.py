@@ -22,6 +22,7 @@ from herdproof.conformance.holding.held import Deed, Differs, Held, LoadedOtherw
 from herdproof.conformance.holding.seen import unlike_initially
 from herdproof.conformance.holding.told import program
 from herdproof.conformance.solver.cases import GuardCase, conditions
+from herdproof.conformance.walks.shorten import shortened
 from herdspec.check.exploration.bounds import first_bound, raised
 from herdspec.check.exploration.columned import truths
 from herdspec.check.exploration.exploration import Exploration, Story
@@ -73,6 +74,8 @@ class Question:
     """The outcome of taking the code along the story, step by step."""
     looked: str = ""
     """The extent of the search for a story, if there is none."""
+    led: Differs | None = None
+    """The difference as it was found, if the code was led there by steps: no `load` can."""
 
     def program(self, spec: Specification, adapter: type[Any]) -> list[str]:
         """A program that puts the code there, and does the same again."""
@@ -113,6 +116,9 @@ class Settler:
 
     def shrink(self) -> None:
         """Have the state differ from the initial one in as few entries as can be."""
+        if self.question.led is not None:
+            self._shorten(self.question.led)
+            return
         initial = self.machine.initial()
         ends = min(self.ends, time.monotonic() + EXPLORED_S)
         smaller = True
@@ -122,6 +128,14 @@ class Settler:
                 if time.monotonic() > ends:
                     break
                 smaller = self._differs_in(tried) or smaller
+
+    def _shorten(self, led: Differs) -> None:
+        """Leave out what can be spared of the steps that lead there."""
+        from herdproof.conformance.solver.solved import ReportedDifference
+
+        seconds = min(self.ends - time.monotonic(), EXPLORED_S)
+        told = ReportedDifference(shortened(self.run.held, led, seconds=seconds))
+        self.question.lines, self.question.deeds = told.lines, told.deeds
 
     def _smaller(self, initial: Spec) -> Iterator[Spec]:
         """The question's state with one of its numbers as initially, or less."""
@@ -205,7 +219,10 @@ class Settler:
             if time.monotonic() > self.ends:
                 return False
             state = machine.state(explorer.packing.unpack(rows[number]))
-            if self._differs_at(held, state, arguments):
+            if self.question.led is not None:
+                if self._found_along(held, explorer.story(number), arguments):
+                    return True
+            elif self._differs_at(held, state, arguments):
                 story = explorer.story(number)
                 self._found(held, story, arguments)
                 return self.question.story is not None
@@ -222,6 +239,9 @@ class Settler:
 
     def _of_itself(self, looked: list[str]) -> None:
         """Look for a run to the very state of the question, if not all states are known."""
+        if self.question.led is not None:
+            self.question.looked = f"no story comes to such a state ({'; '.join(looked)})"
+            return
         state = self.question.state
         explorer, number = self.run.number(state, self.faults)
         if explorer is not None and number is not None:
@@ -272,6 +292,17 @@ class Settler:
         if dict(sizes) == dict(self.machine.sizes):
             return self.run.held
         return Held(self.spec, self.run.adapter, **sizes)
+
+    def _found_along(self, held: Held, story: Story, arguments: tuple[Any, ...]) -> bool:
+        """Tells whether the code that is taken along a story differs at its end, and notes that."""
+        walked = self._walked(held, story, arguments)
+        if not walked:
+            return False
+        question = self.question
+        question.story, question.walked, question.arguments = story, walked, arguments
+        question.state = story.steps[-1].state if story.steps else story.initial
+        question.sizes = dict(held.machine.sizes)
+        return True
 
     def _found(self, held: Held, story: Story, arguments: tuple[Any, ...]) -> None:
         """A run comes to such a state: is the code otherwise that is taken along it, too?"""

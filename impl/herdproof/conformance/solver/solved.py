@@ -23,12 +23,14 @@ from herdproof.conformance.holding.held import Deed, Differs, Hangs, Held, Loade
 from herdproof.conformance.holding.seen import Look, saw_nothing, unlike_initially
 from herdproof.conformance.solver.cases import GuardCase, cases_of
 from herdproof.conformance.solver.hypotheses import Hypotheses, hypotheses
+from herdproof.conformance.solver.onward import Onward
 from herdproof.conformance.solver.picks import NoAnswer, Picked, Picker
 from herdproof.conformance.solver.questions import Question, Settler, explored, number_of, said
 from herdspec.check.cache import Memory
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.proof.prove import Proof
 from herdspec.check.running.run import Machine, Step
+from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation, Property, Spec, Undefined
@@ -39,6 +41,8 @@ SETTLING = 20.0
 """The seconds for which stories are looked for, by default."""
 LOOKING = 5.0
 """The seconds for exploring which of the states can be reached, by default."""
+LEADING = 20
+"""From so many states at most the code is led on, by default, where so many states are wanted."""
 AGAIN = 30
 """After so many states in a row that were had before a case is taken to have no others."""
 IN_THE_SPEC = " in the spec, "
@@ -64,14 +68,16 @@ class Tally:
     otherwise: Counter[str] = field(default_factory=Counter)
     """By fields that are not what was to be loaded, in how many."""
     differed: int = 0
+    led: int = 0
+    """Distinct states of it to which the code was led by steps, from a picked one."""
     ended: str = ""
     """Why no more were picked before the time was over, if so."""
     again: int = 0
 
     @property
     def loaded(self) -> int:
-        """Into how many states the code was put."""
-        return self.agreed + self.differed
+        """Into how many states the code was put by `load`."""
+        return self.agreed + self.differed - self.led
 
     @property
     def is_impossible(self) -> bool:
@@ -80,13 +86,13 @@ class Tally:
 
     @property
     def is_not_loadable(self) -> bool:
-        """Tells whether the adapter says that it cannot be put into any of its states."""
-        return self.ended == NOT_LOADABLE
+        """Tells whether the code cannot be put into any of its states, and was led to none."""
+        return self.ended == NOT_LOADABLE and not self.led
 
     @property
     def is_unknown(self) -> bool:
-        """Tells whether the code was put into no state of it, though there may be some."""
-        return not self.loaded and not self.is_impossible
+        """Tells whether the code was in no state of it, though there may be some."""
+        return not (self.loaded or self.led or self.is_impossible)
 
 
 @dataclass
@@ -149,7 +155,7 @@ class Solved:
     def measured(self) -> str:
         """One line of what was looked at."""
         sizes = ", ".join(f"{n} × {sort}" for sort, n in self.sizes.items())
-        seen = sum(1 for t in self.tallies if t.loaded)
+        seen = sum(1 for t in self.tallies if t.loaded or t.led)
         possible = sum(1 for t in self.tallies if not t.is_impossible)
         return (
             f"{self.states:,} distinct states from the solver ({sizes}), {seen} of {possible} cases"
@@ -171,13 +177,14 @@ class Solved:
 def solved(
     spec: type[Spec] | Specification, adapter: type[Adapter], *, seconds: float = SECONDS,
     most: int | None = None, seed: int = 0, faults: int = 2, settling: float = SETTLING,
-    looking: float = LOOKING, proof: Proof | None = None, memory: Memory | None = None,
-    **sizes: int,
+    looking: float = LOOKING, leading: int = LEADING, proof: Proof | None = None,
+    memory: Memory | None = None, **sizes: int,
 ) -> Solved:  # fmt: skip
     """
     Put code into states that z3 picks, and hold each of its steps to the spec.
 
-    It goes on for so many `seconds`, or until each case of each action has `most` distinct states.
+    It goes on for so many `seconds`, or until each case of each action has `most` distinct states:
+    those of which no state can be loaded, too, as far as it is led there from `leading` others.
     `proof` is one of this very specification; without one it is proved now, but for what the
     `memory` knows. Stories are looked for with so many `faults`, for `settling` seconds in all;
     which states can be reached is explored for `looking` seconds. Raises `AdapterError`.
@@ -187,7 +194,7 @@ def solved(
     known = hypotheses(run.held.spec, proof, memory)
     run.begin(known)
     if not run.found.initially:
-        run.pick(seconds, most)
+        run.pick(seconds, most, leading)
         run.settle(faults, settling)
         run.look(faults)
     return run.found
@@ -209,6 +216,8 @@ class SolverRun:
         self.kinds: dict[tuple[Any, ...], Question] = {}
         self.seen: set[tuple[Any, ...]] = set()
         self.alone: dict[tuple[Any, ...], Spec] = {}
+        self.put: list[Picked] = []
+        self.onward: Onward | None = None
 
     def begin(self, known: Hypotheses) -> None:
         """Begin the code once, as the spec begins; make the solver."""
@@ -225,11 +234,14 @@ class SolverRun:
         spec = self.held.spec
         axioms = [p for p in spec.properties if p.expectation is Expectation.AXIOM]
         self.promises: list[Promise] = [*axioms, *known.used]
-        if within is not None:
-            self.promises.append(spec.with_properties(within).properties[-1])
         formulas = [p.formula for p in self.promises]
-        self.picker = Picker(self.held.machine, formulas, self.chance)
+        loadable = spec.with_properties(within).properties[-1:] if within is not None else ()
+        self.promises += loadable
+        bound = loadable[0].formula if loadable else g.TRUE
+        self.picker = Picker(self.held.machine, formulas, self.chance, bound)
         self.found.tallies = [Tally(case) for case in self._cases()]
+        if within is not None:
+            self.onward = Onward(self.held, self.picker, self.found.tallies, self.chance)
 
     def _cases(self) -> Iterator[GuardCase]:
         """The questions to the code: each case of its actions, and what it must refuse."""
@@ -242,40 +254,54 @@ class SolverRun:
 
     # ── Picking ─────────────────────────────────────────────────────────────────────────────
 
-    def pick(self, seconds: float, most: int | None) -> None:
-        """Pick states, one for each case in turn, until the time is over."""
+    def pick(self, seconds: float, most: int | None, leading: int) -> None:
+        """Pick states, one for each case in turn, until the time is over; lead the code on."""
         begun, cpu = time.monotonic(), time.process_time()
+        ends = begun + seconds
         left = deque(self.found.tallies)
-        while left and time.monotonic() - begun < seconds:
+        while left and time.monotonic() < ends:
             tally = left.popleft()
-            self._one(tally)
+            put = self._one(tally)
+            if put is not None and most is None:
+                self._lead(put)
             if not tally.ended and (most is None or tally.picked < most):
                 left.append(tally)
+        if most is not None:
+            self._lead_on(most, ends, leading)
         self.found.seconds = time.monotonic() - begun
         self.found.cpu = time.process_time() - cpu
         self.found.states = len(self.alone)
         self.found.unseen = self.held.report.unseen
 
-    def _one(self, tally: Tally) -> None:
-        """One further state of a case."""
+    def _lead_on(self, most: int, ends: float, leading: int) -> None:
+        """Lead the code on until the cases that cannot be loaded have so many states, too."""
+        cases = [t for t in self.found.tallies if t.ended == NOT_LOADABLE]
+        for put in self.chance.sample(self.put, min(leading, len(self.put))):
+            if time.monotonic() >= ends or all(t.led >= most for t in cases):
+                return
+            self._lead(put)
+
+    def _one(self, tally: Tally) -> Picked | None:
+        """One further state of a case; returned if the code was put there, and did as it must."""
         try:
             picked = self.picker.pick(tally.case)
         except NoAnswer:
             tally.ended = "z3 gave up"
-            return
+            return None
         if picked is None:
-            tally.ended = NOT_LOADABLE if self.found.within else IMPOSSIBLE
-            return
+            is_possible = self.found.within is not None and self.picker.is_possible(tally.case)
+            tally.ended = NOT_LOADABLE if is_possible else IMPOSSIBLE
+            return None
         key = (tally.case, picked.key)
         if key in self.seen or not self.stands(picked.state, picked.case, picked.arguments):
             tally.again += 1
             tally.ended = "no others" if tally.again >= AGAIN else ""
-            return
+            return None
         tally.again = 0
         tally.picked += 1
         self.seen.add(key)
         self.alone.setdefault(picked.alone, picked.state)
-        self.judge(picked, tally)
+        return self.judge(picked, tally)
 
     def stands(
         self, state: Spec, case: GuardCase, arguments: tuple[Any, ...], at: Machine | None = None
@@ -288,7 +314,7 @@ class SolverRun:
             return False
         return taken is case.allowed and all(run.holds(p, state) for p in self.promises)
 
-    def judge(self, picked: Picked, tally: Tally) -> None:
+    def judge(self, picked: Picked, tally: Tally) -> Picked | None:
         """Put the code into a state, and have it take (or refuse) the step."""
         look = unlike_initially(picked.state, self.initial)
         try:
@@ -300,11 +326,49 @@ class SolverRun:
         else:
             if told is None:
                 tally.agreed += 1
-                return
-            tally.differed += 1
-            if told.hangs:
-                tally.ended = "it hangs"
-            self._note(picked, told)
+                self.put += [picked] if self.onward else []
+                return picked
+            self._differs(picked, tally, told)
+        return None
+
+    def _differs(
+        self, picked: Picked, tally: Tally, told: ReportedDifference, led: Differs | None = None
+    ) -> None:
+        tally.differed += 1
+        if told.hangs:
+            tally.ended = "it hangs"
+        self._note(picked, told, led)
+
+    def _lead(self, put: Picked) -> None:
+        """Lead the code on from a state into which it can be put; hold each step to the spec."""
+        if self.onward is None:
+            return
+        try:
+            self.held.begin()
+            self.held.put(unlike_initially(put.state, self.initial))
+            for tally, at in self.onward.next():
+                self._led(tally, at, self.onward)
+        except Differs:
+            return  # it is noted; code that does not begin as before is asked nothing here
+        finally:
+            self.held.end()
+
+    def _led(self, tally: Tally, at: Picked, onward: Onward) -> None:
+        """Ask a question in a state to which the code was led; raises `Differs`."""
+        key = (tally.case, at.key)
+        is_new = key not in self.seen
+        self.seen.add(key)
+        try:
+            answered = self._step(self.held, at.case.action, at.arguments)
+            onward.rest()
+        except Differs as error:
+            tally.led += 1
+            self._differs(at, tally, ReportedDifference(error), error)
+            raise
+        if is_new and answered is at.case.allowed:
+            tally.led += 1
+            tally.agreed += 1
+            self.alone.setdefault(at.alone, at.state)
 
     def ask(
         self, look: Look, action: Action, arguments: Sequence[Any], at: Held | None = None
@@ -328,17 +392,17 @@ class SolverRun:
             held.end()
         return None
 
-    def _step(self, held: Held, action: Action, arguments: Sequence[Any]) -> None:
-        """Offer the step, or wait for it; raises `Differs`."""
+    def _step(self, held: Held, action: Action, arguments: Sequence[Any]) -> bool:
+        """Offer the step, and tell whether it was taken; or wait for it. Raises `Differs`."""
         if not hasattr(held.adapter, method_of(action.name)):
             held.wait()
-            return
+            return True
         chosen = held.adapter.chosen.get(action.name, ())
         names = [name for name, _ in action.parameters]
         given = zip(names, arguments, strict=True)
-        held.offer(action.name, *(a for name, a in given if name not in chosen))
+        return held.offer(action.name, *(a for name, a in given if name not in chosen))
 
-    def _note(self, picked: Picked, told: ReportedDifference) -> None:
+    def _note(self, picked: Picked, told: ReportedDifference, led: Differs | None) -> None:
         """A question; of its kind the first is kept, and how many there were."""
         action = picked.case.action
         kind = (action.name, picked.case.allowed, *told.kind)
@@ -347,7 +411,7 @@ class SolverRun:
             sentence = Step(action, picked.arguments, picked.state).sentence
             known = self.kinds[kind] = Question(
                 picked.case, picked.state, picked.arguments, sentence, told.lines, told.deeds,
-                dict(self.held.machine.sizes), kind,
+                dict(self.held.machine.sizes), kind, led=led,
             )  # fmt: skip
         known.count += 1
 

@@ -34,6 +34,8 @@ def lines(found: Solved) -> list[str]:
     told += [f"  not used: {name}: {why}" for name, why in found.known.left_out.items()]
     if found.within is not None:
         told.append(f"  only states are picked of which load is written: {found.within.sentence}")
+        led = sum(t.led for t in found.tallies)
+        told.append(f"  led on from there by steps, each compared: {led:,} more states of a case")
     told += [f"  known to be reachable: {found.reachable}"]
     told += [f"  never seen, so not compared: {_names(found.unseen)}"] if found.unseen else []
     told += ["", *_table(found.tallies)]
@@ -51,14 +53,14 @@ def _names(names: Any) -> str:
 
 def _table(tallies: list[Tally]) -> Iterator[str]:
     """A line for each case: distinct states, into how many the code was put, how many differ."""
-    yield f"  {'states':>7} {'loaded':>7} {'differ':>7}  action and case"
+    yield f"  {'states':>7} {'loaded':>7} {'led to':>7} {'differ':>7}  action and case"
     for tally in tallies:
         case = tally.case
         text = case.text if len(case.text) <= WIDEST else f"{case.text[:WIDEST]}…"
         refused = "" if case.allowed else "must be refused, "
         ended = f" ({tally.ended})" if tally.ended else ""
         yield (
-            f"  {tally.picked:7,} {tally.loaded:7,} {tally.differed:7,}"
+            f"  {tally.picked:7,} {tally.loaded:7,} {tally.led:7,} {tally.differed:7,}"
             f"  {case.action.name}: {refused}{text}{ended}"
         )
 

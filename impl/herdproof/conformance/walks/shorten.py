@@ -41,6 +41,8 @@ def _do(held: Held, deeds: Sequence[Deed]) -> None:
                 held.disturb(deed.name)
             case "start":
                 held.start(*deed.arguments)
+            case "put":
+                held.put(*deed.arguments)
             case _:
                 case = held.case(deed.name, *deed.arguments)
                 if deed.taken and case is Case.SOME and deed.case is not Case.NONE:

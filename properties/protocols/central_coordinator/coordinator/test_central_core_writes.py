@@ -480,6 +480,25 @@ def test_commits_that_come_during_a_write_are_written_together() -> None:
     assert w.stored(PATHS.offset(GROUP, "t", "0")) == b"5"
 
 
+def test_an_offset_whose_answer_is_lost_is_not_stored_after_a_higher_one() -> None:
+    """What a later write has overtaken is not tried again: no stored offset goes back."""
+    w = elected(settings=Settings(zookeeper_retries=0))
+    a = w.register("a")
+    w.hold()
+    w.send(a, Commit((Offset("t", "0", 2), Offset("t", "1", 7))), correlation_id=1)
+    w.send(a, Commit((Offset("t", "0", 3),)), correlation_id=2)
+    w.spoil = lambda operation: LOST if isinstance(operation, Multi) else None
+    w.release()
+    w.spoil = lambda _: None
+    w.release_all()
+    assert w.stored(PATHS.offset(GROUP, "t", "0")) == b"3"
+
+    w.advance(5_000)
+
+    assert w.stored(PATHS.offset(GROUP, "t", "0")) == b"3"
+    assert w.stored(PATHS.offset(GROUP, "t", "1")) == b"7"
+
+
 def test_a_failed_flush_fails_the_rebalance_and_loses_nothing() -> None:
     """Owners are not written while an offset of the old ones is not known to be stored."""
     w = elected(settings=Settings(zookeeper_retries=0))

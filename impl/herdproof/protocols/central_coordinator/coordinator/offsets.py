@@ -134,7 +134,11 @@ class Offsets(CorePart):
         self, group: str, offsets: dict[Partition, int], began_ms: int, then: Then,
         outcome: StoreResult,
     ) -> None:  # fmt: skip
-        """A batch was written; if not, its offsets are unwritten again where none is higher."""
+        """
+        A batch was written; if not, its offsets are unwritten again where none is higher.
+
+        A higher one may be on its way by then: to write the lower one after it would go back.
+        """
         done = outcome is StoreResult.DONE
         if done and group in self.known:
             self._stored.setdefault(group, {}).update(offsets)
@@ -142,7 +146,10 @@ class Offsets(CorePart):
             taken_ms = self._outbox.now_ms - began_ms
             self._outbox.report(What.OFFSETS_STORED, group, offsets=len(offsets), ms=taken_ms)
         elif offsets and group in self.known:
-            self.unwritten[group] = {**offsets, **self.unwritten.get(group, {})}
+            known = self.known[group]
+            highest = {p: offset for p, offset in offsets.items() if offset == known[p]}
+            if highest:
+                self.unwritten[group] = {**highest, **self.unwritten.get(group, {})}
             self.flush_later()
         then(done)
 

@@ -3,11 +3,11 @@ The cores of system B in their gated world, as an adapter of the central coordin
 
 What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
 properties alone look at), `term` but while requests are under way, `interest` and `acked` of whom
-no coordinator knows, `stopped` but while Stops are out, `noted` what is stored already, `begin` of
-what a Start does not give, `dirty` while a lease is waited for (or was, until its member resumed),
-and of a flag that is clear where a topic concerns nobody, a group is new, or a back-off was cut
-short, `barred` of whom a refusal may wait for. A group that nobody is in counts as idle, whatever
-its core still waits for.
+no coordinator knows, `stopped` but while Stops are out, `noted` and `sent` what is stored already,
+`begin` of what a Start does not give, `dirty` while a lease is waited for (or was, until its member
+resumed), and of a flag that is clear where a topic concerns nobody, a group is new, or a back-off
+was cut short, `barred` of whom a refusal may wait for. A group that nobody is in counts as idle,
+whatever its core still waits for.
 
 A ping that is sent before its sender hears of a new generation says the one before, where the spec
 has it say ZooKeeper's: nobody reads it, so it is not compared.
@@ -357,7 +357,8 @@ class CentralCores(Adapter):
             look["assigned"][b, p] = p.index in heirs
             if p.index in heirs:
                 look["heir"][heirs[p.index], p] = b
-            if step is not None or (request and request.is_done):
+            is_again = sent.get(p.index) == look["committed"][p]
+            if (step is not None and not is_again) or (request and request.is_done):
                 look["sent"][b, p] = sent.get(p.index, 0)
 
     @staticmethod

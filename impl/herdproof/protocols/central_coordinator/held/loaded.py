@@ -57,6 +57,7 @@ def is_there(s: CoordinatedGroup, p: Partition) -> bool:
         s.committed[p] <= s.finished[p] <= s.end[p]
         and (s.exists[p] or (s.end[p] == 0 and owner is None))
         and (owner is not None or not s.orphan[p])
+        and (owner is None or s.generation > 0)
         and (owner is None or s.via[owner] is None or s.orphan[p])
     )
 
@@ -117,8 +118,10 @@ def load(world: GatedCentral, state: CoordinatedGroup) -> None:
 def _store(world: GatedCentral, state: CoordinatedGroup) -> None:
     """Store what ZooKeeper knows, and what only the properties look at."""
     world.seat = None if state.seat is None else state.seat.index
-    for _ in range(state.election.epoch):
-        world.operate(Set(world.paths.election.epoch, b""))
+    service = world.zookeeper.snapshot()
+    epoch = service.nodes[world.paths.election.epoch]._replace(version=state.election.epoch)
+    nodes = {**service.nodes, world.paths.election.epoch: epoch}
+    world.zookeeper.restore(service._replace(nodes=nodes))
     world.epoch = state.election.epoch
     elected = state.election.elected
     world.elected = None if elected is None else elected.index
