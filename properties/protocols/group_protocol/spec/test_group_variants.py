@@ -183,6 +183,8 @@ def test_a_variant_promises_all_that_the_protocol_promises() -> None:
     assert promised - {p.name for p in STATIC.properties} == of_members
     assert promised <= {p.name for p in COOPERATIVE.properties}
     assert promised <= {p.name for p in CHOICE.properties}
+    assert len(OF_BEGINNINGS) == len(SAID_OF_ALL)
+    assert promised - {p.name for p in POSITIONS.properties} == {p.name for p in SAID_OF_ALL}
 
 
 # ── A choice among protocols is proved ──────────────────────────────────────────────────────
@@ -226,8 +228,6 @@ def test_each_lemma_of_the_choice_is_needed(lemma: str) -> None:
     assert [*NEEDED] == [p.name for p in CHOICE_LEMMAS]
     assert breaks(CHOICE, lemma, promise, action)
     assert not breaks(CHOICE, "", promise, action)
-    assert len(OF_BEGINNINGS) == len(SAID_OF_ALL)
-    assert promised - {p.name for p in POSITIONS.properties} == {p.name for p in SAID_OF_ALL}
 
 
 # ── What goes wrong ─────────────────────────────────────────────────────────────────────────
