@@ -22,6 +22,7 @@ from herdproof.protocols.group_protocol.effects import (
     StoreGroup,
 )
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators, place
+from herdproof.protocols.group_protocol.held.administered import ADMINISTERED_CORES
 from herdproof.protocols.group_protocol.held.choosing import CHOOSING_CORES
 from herdproof.protocols.group_protocol.held.clients import HeldClients
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
@@ -200,7 +201,7 @@ CORES: Mapping[str, tuple[type[HeldCoordinators], Mapping[str, Any]]] = {
     **{habit: (HeldClients, {"client": printed_client(habit)}) for habit in SEEN},
 }
 """By mistake the adapter of code that has it, and what is otherwise there."""
-KNOWN = frozenset({*CORES, *CHOOSING_CORES})
+KNOWN = frozenset({*CORES, *CHOOSING_CORES, *ADMINISTERED_CORES})
 """The mistakes that there are cores with, those of other forms included."""
 
 
