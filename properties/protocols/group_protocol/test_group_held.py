@@ -172,6 +172,7 @@ RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset", "complete")
 AWAY: dict[tuple[str, str], Outcome] = {
     ("generation_unstored", "complete"): Outcome.DIFFERS,
     ("expels_who_waits", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
+    ("new_member_expires", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
 }
 """
 Stories that cores do not follow to their end, by variant and promise.
