@@ -24,7 +24,9 @@ from herdspec.language.errors import UsageError
 
 STORIES = Path(__file__).parents[1] / "stories"
 FORMS = [f"{name}-{form}" for name in in_order() for form in protocol(name).variants()]
-HELD = ["central_coordinator-resuming", "group_protocol-choice"]
+HELD = [
+    "central_coordinator-resuming", "group_protocol-choice", "group_protocol-administered",
+]  # fmt: skip
 """Forms that code is held to."""
 OF_A_FORM = [
     "central_coordinator-resuming", "central_coordinator/adopts_meanwhile",

@@ -19,10 +19,17 @@ ON_CHOICE = (
     "the core goes on random walks along the choice of protocols",
     "Whatever clients list, the core refuses, rebalances and chooses as the variant says.",
 )
+ON_ADMINISTERED = (
+    "the core goes on random walks along the administration of groups",
+    "DeleteGroups, OffsetDelete and commits from outside do, or are refused, as the variant says.",
+)
 
 _one_mistake = switched(
     PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:KNOWN"),
-    forms={"choice": later(f"{HERE}.held.choosing:choosing")},
+    forms={
+        "choice": later(f"{HERE}.held.choosing:choosing"),
+        "administered": later(f"{HERE}.held.administered:administered"),
+    },
 )  # fmt: skip
 
 
@@ -39,13 +46,12 @@ IMPLEMENTATION = Implementation(
         simulated_runs(PROTOCOL, ON_RUNS, runs=20),
         held(lambda _: clients(), "walks", lambda: told(2, 2, 1, faults=0), runs=40, turns=200),
         held(
-            adapter,
-            "walks",
-            lambda: varied_told("choice", 2),
-            form="choice",
-            row=ON_CHOICE,
-            runs=20,
-            turns=200,
+            adapter, "walks", lambda: varied_told("choice", faults=0), form="choice",
+            row=ON_CHOICE, runs=40, turns=200,
+        ),
+        held(
+            adapter, "walks", lambda: varied_told("administered", faults=0), form="administered",
+            row=ON_ADMINISTERED, runs=40, turns=200,
         ),
         held(adapter, "edges", lambda: told(1, 1, 1, faults=1), seconds=None),
         held(adapter, "stories", lambda: told(1, 1, 1, faults=1)),
@@ -54,4 +60,4 @@ IMPLEMENTATION = Implementation(
     trace_map=made(f"{HERE}.traces.trace_map:map_of"),
     auditor=later(f"{HERE}.traces.auditor:GroupsAuditor"),
     simulated=made(f"{HERE}.campaign:GroupRuns"),
-)
+)  # fmt: skip

@@ -26,6 +26,11 @@ from herdproof.protocols.group_protocol.client.core.consumer import GroupConsume
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.entry import adapter
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators
+from herdproof.protocols.group_protocol.held.administered import (
+    ADMINISTERED_CORES,
+    HeldAdministered,
+    administered,
+)
 from herdproof.protocols.group_protocol.held.choosing import (
     CHOOSING_CORES,
     HeldChoosing,
@@ -40,8 +45,10 @@ from herdspec.check.exploration.exploration import Story
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.running.run import Machine, Step, machine
+from herdspec.language.specification import Specification
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, varied_told
 from herdspec.protocols.group_protocol.properties import HELD
+from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
 from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
@@ -156,7 +163,8 @@ def test_it_does_so_for_long() -> None:
 WITHOUT_A_CORE = [
     "evicted_goes_on", "unfenced", "late_join", "former_life_commits",
     "leader_comes_back_as_follower", "subscription_changed_unnoticed", "revoked_commits",
-    "rejoin_unnoticed", "nothing_in_common", "protocol_unstored", "drafted",
+    "rejoin_unnoticed", "nothing_in_common", "protocol_unstored", "deleted_while_subscribed",
+    "offsets_outlive_their_group", "deleted_unfenced", "deleted_offsets_come_back", "drafted",
 ]  # fmt: skip
 """Mistakes of the store, the world and time, and of static and cooperative members."""
 RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset", "complete")
@@ -164,6 +172,7 @@ RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset", "complete")
 AWAY: dict[tuple[str, str], Outcome] = {
     ("generation_unstored", "complete"): Outcome.DIFFERS,
     ("expels_who_waits", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
+    ("new_member_expires", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
 }
 """
 Stories that cores do not follow to their end, by variant and promise.
@@ -288,15 +297,24 @@ def test_the_right_core_does_not_follow_them(name: str) -> None:
     ]
 
 
-# ── A choice among protocols ────────────────────────────────────────────────────────────────
+# ── A choice among protocols, and administration ────────────────────────────────────────────
 
 
-def test_every_action_of_the_choice_is_offered_or_waited_for() -> None:
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        pytest.param(CHOICE_HELD, HeldChoosing, id="choice"),
+        pytest.param(ADMINISTERED_HELD, HeldAdministered, id="administered"),
+    ],
+)
+def test_every_action_of_a_variant_is_offered_or_waited_for(
+    spec: Specification, code: type[HeldCoordinators]
+) -> None:
     """Nothing is absent."""
-    check_adapter(CHOICE_HELD, HeldChoosing)
-    offered = [action.name for action in controlled(CHOICE_HELD, HeldChoosing)]
+    check_adapter(spec, code)
+    offered = [action.name for action in controlled(spec, code)]
 
-    assert sorted([*offered, *HeldChoosing.silent]) == sorted(a.name for a in CHOICE_HELD.actions)
+    assert sorted([*offered, *code.silent]) == sorted(a.name for a in spec.actions)
 
 
 @pytest.mark.timeout(600)
@@ -325,7 +343,7 @@ def test_the_core_goes_where_the_choice_goes(
 @pytest.mark.timeout(300)
 def test_the_core_walks_where_the_choice_goes() -> None:
     """With changes of protocols and failovers, and members that are refused."""
-    at = varied_told("choice")
+    at = varied_told("choice", faults=0)
     found = walk(at.spec, HeldChoosing, at.sizes, runs=40, steps=200)
 
     assert found.difference is None, str(found.difference)
@@ -343,3 +361,58 @@ def test_a_core_follows_what_its_choice_breaks(name: str) -> None:
 
     assert followed == dict.fromkeys(flaw.failures, Outcome.FOLLOWED)
     assert (Outcome.FOLLOWED in right.values()) == (CHOOSING_CORES[name] is GroupCoordinator)
+
+
+ASKED_OUTSIDE = ("commit_from_outside", "delete_offsets", "delete_group")
+"""Actions that nobody takes who is a member."""
+
+
+@pytest.mark.timeout(300)
+def test_the_core_walks_along_its_administration() -> None:
+    """What is asked from outside is done where the variant says so, and refused elsewhere."""
+    at = varied_told("administered", faults=0)
+    found = walk(at.spec, HeldAdministered, at.sizes, runs=40, steps=200)
+
+    assert found.difference is None, str(found.difference)
+    assert min(found.report.taken[name] for name in ASKED_OUTSIDE) > 10
+    assert min(found.report.refused[name] for name in ASKED_OUTSIDE) > 10
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("part", "taken"), [(0.1, 500), pytest.param(1.0, 4_995, marks=pytest.mark.long)]
+)
+def test_the_core_goes_where_its_administration_goes(part: float, taken: int) -> None:
+    """One member, and one request from outside, or one fault: each edge, or a part of them."""
+    found = cover(
+        ADMINISTERED_HELD, HeldAdministered, faults=1, bound=BOUND, part=part,
+        Broker=1, Member=1, Partition=1,
+    )  # fmt: skip
+    print("\n".join(found.lines))
+
+    assert found.mismatch is None
+    assert found.covered >= taken
+    assert {*left(found)} <= {RESTLESS, BEHIND, REFUSED}
+
+
+FLUSHED_AT_ONCE: dict[str, dict[str, Outcome]] = {
+    "deleted_with_members": dict.fromkeys(
+        ("nobody_is_expelled_who_waits", "offsets_go_back_only_for_nobody", "settles"),
+        Outcome.STUCK,
+    ),
+    "commits_from_anywhere": {"only_owners_commit_but_in_an_empty_group": Outcome.ELSEWHERE},
+}
+"""Stories in which an offset that was committed from outside is not sent to the store at once."""
+
+
+@pytest.mark.parametrize("name", ADMINISTERED_CORES)
+def test_a_core_follows_what_its_administration_breaks(name: str) -> None:
+    """The mistake in the variant is the one in the core; the right core goes elsewhere."""
+    flaw = PROTOCOL.flaws()[name]
+    code = administered(flaw.switches, flaw.spec)
+
+    followed = replayed(name, code)
+    right = replayed(name, type("RightCores", (code,), {"core": GroupCoordinator}))
+
+    assert followed == dict.fromkeys(flaw.failures, Outcome.FOLLOWED) | FLUSHED_AT_ONCE[name]
+    assert Outcome.FOLLOWED not in right.values()

@@ -22,6 +22,7 @@ from herdspec.protocols.group_protocol.flaws import DRAFTED, FOUND, KAFKAS, PRIN
 from herdspec.protocols.group_protocol.kept import COLUMNS
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL, HELD, LATER, POSSIBLE
+from herdspec.protocols.group_protocol.variants.static_properties import STATIC
 from properties.protocols.flawed_worlds import explored_of, lived_of
 from properties.protocols.owed_tables import declared_of, found_by_a_run, owed_on
 
@@ -136,6 +137,8 @@ MUST_CONTAIN = {
     "evicted_goes_on": {"expire", "store_assignment", "update_fetch_positions"},
     # "No session timer expels a member whose Join or Sync is pending"
     "expels_who_waits": {"handle_join_group", "expire"},
+    # a new member's JoinGroup waits for five minutes, as Kafka has it, and no longer
+    "new_member_expires": {"handle_join_group", "expire_new_member"},
     "unfenced": {"lose_session", "elect", "store_generation"},
     "late_join": {"read_late_join", "store_assignment"},
 }
@@ -194,6 +197,22 @@ def test_the_page_says_what_is_declared() -> None:
     assert {name for name, _, _ in rows} == {*PROTOCOL.flaws()}
     for name, broken, steps in rows:
         assert PROTOCOL.flaws()[name].failures[broken].steps == int(steps), name
+
+
+def test_the_page_names_a_timers_actions_and_tests() -> None:
+    """Each action in the table of timers is one of a spec, and each test is there."""
+    page = (Path(__file__).parents[3] / "docs" / "group_protocol.md").read_text()
+    table = page[page.index("### Timers") : page.index("### What is otherwise than")]
+    rows = re.findall(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", table, re.M)[1:]
+    specs = (GROUP_PROTOCOL, STATIC, ALL_FLAWS["new_member_expires"].spec)
+    actions = {action.name for spec in specs for action in spec.actions}
+    tests = (Path(__file__).parent / "test_group_coordinator.py").read_text()
+
+    assert len(rows) == 8
+    for _, told, _, tested in rows:
+        assert {*re.findall(r"`([a-z_]+)`", told)} - {"new_member_expires"} <= actions
+        for name in re.findall(r"`(test_\w+)`", tested):
+            assert f"def {name}(" in tests
 
 
 OF_ITS_OWN = {

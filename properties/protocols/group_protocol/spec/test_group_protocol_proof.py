@@ -251,6 +251,7 @@ ENDS: dict[str, str | None] = {
     "generation_unstored": "load_group",
     "evicted_goes_on": "update_fetch_positions",
     "expels_who_waits": None,
+    "new_member_expires": "expire_new_member",
     "unfenced": "store_generation",
     "late_join": "update_fetch_positions",
 }

@@ -1,5 +1,7 @@
 """
-Static and cooperative members, a choice of protocols, fetch positions: each world, and what fails.
+The variants: static and cooperative members, choice, administration, fetch positions.
+
+Of each the size of its world, and what breaks it.
 
 Quotations are from apache/kafka: KIP-345, KIP-814, KIP-429, pull request 9656; `003`.
 """
@@ -13,19 +15,24 @@ import pytest
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
-from herdspec.check.plans import Looked
 from herdspec.check.proof.prove import SolverAnswer, prove
-from herdspec.language.specification import Specification
 from herdspec.protocols.flaws import Flaw
 from herdspec.protocols.group_protocol.plan import (
     BOUND,
     PROVED,
     PROVED_ALONE,
+    resized,
     variants,
     varied,
-    varied_sizes,
+    varied_told,
 )
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+from herdspec.protocols.group_protocol.variants.administered_flaws import ADMINISTERED_FLAWS
+from herdspec.protocols.group_protocol.variants.administered_properties import (
+    ADMINISTERED,
+    SAID_WITH,
+    SAID_WITHOUT,
+)
 from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
 from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE, CHOICE_LEMMAS
 from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
@@ -49,21 +56,16 @@ from properties.protocols.flawed_worlds import explored_of, lived_of
 from properties.protocols.varied import breaks
 
 ALL_FLAWS: dict[str, Flaw] = {
-    **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS, **POSITIONS_FLAWS,
+    **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS, **ADMINISTERED_FLAWS, **POSITIONS_FLAWS,
 }  # fmt: skip
 LIVE = {"settles"}
 
 
-def sized(spec: Specification) -> dict[str, int]:
-    """Two members, two protocols to choose from, and one of everything else."""
-    return {sort: 2 if sort in ("Member", "Assignor") else 1 for sort in spec.sorts}
-
-
 @cache
 def explored(name: str) -> Exploration:
-    """A variant with two members and one fault; naturals reach far enough."""
-    spec = variants()[name]
-    return explore(spec, sized(spec), faults=1, bound=BOUND)
+    """A variant with two members, and one fault or two; naturals reach far enough."""
+    at = varied_told(name)
+    return explore(at.spec, at.sizes, faults=at.faults, bound=BOUND)
 
 
 flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
@@ -80,6 +82,10 @@ flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
         ("cooperative", 316_341, 762_671, 106),
         pytest.param("cooperative_without_stopping", 331_755, 797_370, 106, marks=pytest.mark.long),
         ("choice", 2_225_725, 5_735_949, 98),
+        ("administered", 2_948_488, 8_968_562, 87),
+        pytest.param(
+            "administered_without_stopping", 3_157_583, 9_565_259, 87, marks=pytest.mark.long
+        ),
         pytest.param("positions", 2_851_160, 9_588_440, 103, marks=pytest.mark.long),
     ],
 )
@@ -141,12 +147,14 @@ def test_positions_are_found_in_the_end(members: int, faults: int) -> None:
         pytest.param("static_without_stopping", marks=pytest.mark.long),
         "cooperative",
         pytest.param("choice", marks=pytest.mark.long),
+        "administered",
     ],
 )
 def test_a_variant_settles(name: str) -> None:
     """Without further faults the group is stable again, in every fair behaviour."""
-    spec = variants()[name]
-    found = liveness(spec, sized(spec), faults=1, bound=BOUND)
+    at = varied_told(name)
+    at = resized(at, Broker=2, Member=1) if name == "administered" else at
+    found = liveness(at.spec, at.sizes, faults=at.faults, bound=BOUND)
 
     assert not found.violations
     assert not found.undecided
@@ -154,23 +162,25 @@ def test_a_variant_settles(name: str) -> None:
 
 def test_what_is_verified_is_what_is_tested() -> None:
     """`herdproof verify` looks at the variants at the sizes of these tests, and proves as many."""
-    checks = [check.name.split(":")[0].split() for check in varied()]
+    checks = [check.name for check in varied()]
     explored_too = [name for name in variants() if name not in PROVED_ALONE]
+    resized_ones = "administered_without_stopping"
 
-    assert [name for *_, name in checks] == [
-        *explored_too, "static_without_stopping", "cooperative", "choice", *PROVED,
+    assert [name.split(":")[0].split()[-1] for name in checks] == [
+        *explored_too, "static_without_stopping", "cooperative", "choice", "administered", *PROVED,
         "positions", "positions", "positions",
     ]  # fmt: skip
     assert all(
-        Looked(name, spec, sized(spec), 1).size in [c.name.split(": ")[1] for c in varied()]
-        for name, spec in variants().items()
-        if name in explored_too
+        f"explore {name}: {varied_told(name).size}" in checks
+        for name in explored_too
+        if name != resized_ones
     )
-    assert all(varied_sizes(spec) == sized(spec) for spec in variants().values())
+    small = resized(varied_told(resized_ones), Broker=2, Member=1)
+    assert f"explore {resized_ones}: {small.size}" in checks
 
 
 def test_a_variant_promises_all_that_the_protocol_promises() -> None:
-    """Of the promises none is left out; four are said of lives, and one of who has begun."""
+    """None is left out; of lives four are said, with administration five, of positions one."""
     said = {
         p.name
         for p in GROUP_PROTOCOL.properties
@@ -183,6 +193,9 @@ def test_a_variant_promises_all_that_the_protocol_promises() -> None:
     assert promised - {p.name for p in STATIC.properties} == of_members
     assert promised <= {p.name for p in COOPERATIVE.properties}
     assert promised <= {p.name for p in CHOICE.properties}
+    without = {p.name for p in SAID_WITHOUT}
+    assert len(SAID_WITH) == len(SAID_WITHOUT)
+    assert promised - {p.name for p in ADMINISTERED.properties} == without
     assert len(OF_BEGINNINGS) == len(SAID_OF_ALL)
     assert promised - {p.name for p in POSITIONS.properties} == {p.name for p in SAID_OF_ALL}
 
@@ -253,6 +266,18 @@ MUST_CONTAIN = {
     "protocol_unstored": {"store_generation", "load_group"},
     # Kafka's loadClassicGroup knows of a member the protocol that was chosen, and no other
     "only_the_chosen_is_stored": {"load_group", "handle_join_group"},
+    # KIP-229: a group that has members is "non-empty"
+    "deleted_with_members": {"delete_group", "store_deleted_group"},
+    # UNKNOWN_MEMBER_ID: generation -1 "is only allowed for an empty group"
+    "commits_from_anywhere": {"commit_from_outside"},
+    # KIP-496: GROUP_SUBSCRIBED_TO_TOPIC
+    "deleted_while_subscribed": {"delete_offsets", "store_deleted_offsets"},
+    # a group's tombstone is followed by those of its offsets
+    "offsets_outlive_their_group": {"delete_group", "store_deleted_group"},
+    # who is deposed deletes nothing
+    "deleted_unfenced": {"elect", "store_deleted_group"},
+    # what is deleted is not written again
+    "deleted_offsets_come_back": {"delete_offsets", "store_deleted_offsets"},
     # "supportsProtocols" counts the member that asks, too
     "held_to_what_it_was": {"change_protocols", "handle_join_group"},
     # 66, "asynchronously": what was asked for comes when another assignment is there

@@ -123,6 +123,12 @@ FOUND = {
         _but("expels_who_waits", evict=mistakes.expel_whoever),
         "expels_who_waits",
     ),
+    "new_member_expires": _flaw(
+        {"nobody_is_expelled_who_waits": Failure(10, "expire_new_member")},
+        HELD.add("NewMemberExpires", expire_new_member=mistakes.expire_new_member),
+        "new_member_expires",
+        members=1,
+    ),
     "unfenced": _flaw(
         {
             "only_the_present_epoch_writes": Failure(13, "store_generation"),

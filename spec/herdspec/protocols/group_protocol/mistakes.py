@@ -136,6 +136,17 @@ def expel_whoever(self: GroupProtocol, m: Member) -> None:
     self.remove(m)
 
 
+@action(kind=fault)
+def expire_new_member(self: GroupProtocol, m: Member) -> None:
+    """{m}, which has been in no generation, has waited for too long: it is a member no longer."""
+    self.attends()
+    require(self.joined[m] and not self.belongs[m])
+    if self.is_awaited(m, Awaited.JOIN):
+        self.down[m] = GroupAnswer.UNKNOWN_MEMBER_ID
+    self.joined[m] = False
+    self.remove(m)
+
+
 def any_write(self: GroupProtocol) -> None:
     """Whatever is written is accepted."""
     assert self.coordinator is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdspec.check.plans import (
@@ -57,6 +58,7 @@ def columns() -> tuple[Column, ...]:
 def flaws() -> Mapping[str, Flaw]:
     """The verified group protocol, and its variants, with one mistake each."""
     from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
+    from herdspec.protocols.group_protocol.variants.administered_flaws import ADMINISTERED_FLAWS
     from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
     from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
     from herdspec.protocols.group_protocol.variants.positions_flaws import POSITIONS_FLAWS
@@ -64,7 +66,7 @@ def flaws() -> Mapping[str, Flaw]:
 
     return {
         **PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS,
-        **POSITIONS_FLAWS,
+        **ADMINISTERED_FLAWS, **POSITIONS_FLAWS,
     }  # fmt: skip
 
 
@@ -122,7 +124,11 @@ def planned(scale: Scale) -> Plan:
 
 
 def variants() -> dict[str, Specification]:
-    """The variants: static and cooperative members, a choice among protocols, fetch positions."""
+    """The variants: members static or cooperative, choice, administration, fetch positions."""
+    from herdspec.protocols.group_protocol.variants.administered_properties import (
+        ADMINISTERED,
+        administered_without_stopping,
+    )
     from herdspec.protocols.group_protocol.variants.choice_properties import (
         CHOICE,
         choice_without_stopping,
@@ -141,20 +147,27 @@ def variants() -> dict[str, Specification]:
         "static": STATIC, "static_without_stopping": static_without_stopping(),
         "cooperative": COOPERATIVE, "cooperative_without_stopping": cooperative_without_stopping(),
         "choice": CHOICE, "choice_without_stopping": choice_without_stopping(),
+        "administered": ADMINISTERED,
+        "administered_without_stopping": administered_without_stopping(),
         "positions": POSITIONS,
     }  # fmt: skip
 
 
 def varied() -> tuple[Check, ...]:
-    """The checks of the variants: each with two members, one partition, one fault; or for any."""
-    looked = [
-        Looked(name, spec, varied_sizes(spec), 1, bound=BOUND) for name, spec in variants().items()
-    ]
-    living = ("static_without_stopping", "cooperative", "choice")
+    """The checks of the variants: two members, one fault where nothing else is said; or any."""
+    looked = {name: varied_told(name) for name in variants()}
+    living = (
+        looked["static_without_stopping"], looked["cooperative"], looked["choice"],
+        resized(looked["administered"], Broker=2, Member=1),
+    )  # fmt: skip
+    alone = {
+        "administered_without_stopping":
+            resized(looked["administered_without_stopping"], Broker=2, Member=1),
+    }  # fmt: skip
     return (
-        *(exploration(at) for at in looked if at.subject not in PROVED_ALONE),
-        *(liveness(at) for at in looked if at.subject in living),
-        *(proof(at.subject, at.spec) for at in looked if at.subject in PROVED),
+        *(exploration(at) for at in {**looked, **alone}.values() if at.subject not in PROVED_ALONE),
+        *(liveness(at) for at in living),
+        *(proof(name, looked[name].spec) for name in PROVED),
         *positioned(),
     )
 
@@ -174,9 +187,17 @@ def positioned() -> tuple[Check, ...]:
     )
 
 
-def varied_sizes(spec: Specification) -> dict[str, int]:
-    """Two members, two protocols to choose from, one of everything else."""
-    return {sort: 2 if sort in ("Member", "Assignor") else 1 for sort in spec.sorts}
+def varied_told(name: str, *, faults: int | None = None) -> Looked:
+    """A variant: two members, two protocols to choose from, one of everything else."""
+    spec = variants()[name]
+    sizes = {sort: 2 if sort in ("Member", "Assignor") else 1 for sort in spec.sorts}
+    most = 2 if name.startswith("administered") else 1
+    return Looked(name, spec, sizes, most if faults is None else faults, bound=BOUND)
+
+
+def resized(looked: Looked, **sizes: int) -> Looked:
+    """The same with other numbers of some sorts."""
+    return replace(looked, sizes={**looked.sizes, **sizes})
 
 
 def group(
@@ -192,12 +213,6 @@ def told(brokers: int, members: int, partitions: int, *, faults: int) -> Looked:
     from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
 
     return group(GROUP_PROTOCOL, brokers, members, partitions, faults=faults)
-
-
-def varied_told(name: str, *, faults: int = 0) -> Looked:
-    """A variant, at the size of its checks, as code is held to it."""
-    spec = variants()[name]
-    return Looked(name, spec, varied_sizes(spec), faults, bound=BOUND)
 
 
 def held() -> Looked:

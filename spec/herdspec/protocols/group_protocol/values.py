@@ -63,3 +63,5 @@ class GroupWrite(Enum):
     GENERATION = "generation"  # and its members, and who leads them
     ASSIGNMENT = "assignment"
     REPLACEMENT = "replacement"  # a static member's next life, under its new member id
+    DELETED_OFFSETS = "deleted offsets"
+    DELETED_GROUP = "deleted group"  # with its offsets

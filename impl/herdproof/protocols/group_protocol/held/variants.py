@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from herdproof.conformance.adapter import Refused, varied
 from herdproof.conformance.beside import beside
 from herdproof.protocols.group_protocol.client.core import states
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.stored import metadata_of
 from herdproof.protocols.group_protocol.effects import (
     GroupAnswer,
@@ -22,6 +23,7 @@ from herdproof.protocols.group_protocol.effects import (
     StoreGroup,
 )
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators, place
+from herdproof.protocols.group_protocol.held.administered import ADMINISTERED_CORES
 from herdproof.protocols.group_protocol.held.choosing import CHOOSING_CORES
 from herdproof.protocols.group_protocol.held.clients import HeldClients
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
@@ -33,6 +35,7 @@ from herdspec.language.specification import Specification
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member
 from herdspec.protocols.group_protocol import spec as c
+from herdspec.protocols.group_protocol.flaws import FOUND
 from herdspec.protocols.group_protocol.properties import HELD
 
 PRETENDED = 0
@@ -170,6 +173,17 @@ class CommitsAtGates(HeldCoordinators):
         self._unsent, self._unheard = [], []
 
 
+@beside(FOUND["new_member_expires"].spec)
+class ExpiresNewMembers(HeldCoordinators):
+    """Cores as they are: a new member waits for no longer than there is time for it."""
+
+    same: ClassVar = {**HeldCoordinators.same, "expire_new_member": "expire"}
+    follows: ClassVar[Mapping[str, Sequence[str]]] = {
+        **HeldCoordinators.follows, "expire_new_member": ("complete_join",),
+    }  # fmt: skip
+    reluctant: ClassVar[tuple[str, ...]] = (*HeldCoordinators.reluctant, "expire_new_member")
+
+
 class WorksOn(HeldClients):
     """
     Clients that may work on with what they have once they have left.
@@ -195,12 +209,13 @@ SEEN = ("ghost_member", "errors_complete_nothing", "rejoin_flag_lost", "join_fut
 CORES: Mapping[str, tuple[type[HeldCoordinators], Mapping[str, Any]]] = {
     "generation_unstored": (ToldUnstored, {"core": FLAWS["generation_unstored"][0]}),
     "commit_by_generation": (CommitsAtGates, {"core": FLAWS["commit_by_generation"][0]}),
+    "new_member_expires": (ExpiresNewMembers, {"core": GroupCoordinator}),
     "expels_who_waits": (HeldCoordinators, {"core": FLAWS["expels_who_waits"][0]}),
     "leave_while_processing": (WorksOn, {"client": printed_client("leave_while_processing")}),
     **{habit: (HeldClients, {"client": printed_client(habit)}) for habit in SEEN},
 }
 """By mistake the adapter of code that has it, and what is otherwise there."""
-KNOWN = frozenset({*CORES, *CHOOSING_CORES})
+KNOWN = frozenset({*CORES, *CHOOSING_CORES, *ADMINISTERED_CORES})
 """The mistakes that there are cores with, those of other forms included."""
 
 

@@ -1,1 +1,1 @@
-"""Variants of the group protocol: static members, cooperative ones, a choice of protocols."""
+"""Variants of the group protocol: members of other kinds, choice of protocols, administration."""

@@ -1,0 +1,183 @@
+"""
+The properties of groups that somebody administers: the group protocol's, and what is said anew.
+
+Offsets and generations go back where somebody outside wants it, and only there: five of the group
+protocol's sentences are said anew, each with what it allows. All the others stand as they are.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from herdspec import Specification, always, sometimes, specification, step
+from herdspec.protocols.group_protocol.properties import (
+    OF_STOPPING,
+    PROMISES,
+    committed_offsets_never_go_back,
+    exclusive_fenced,
+    generations_never_go_back,
+    gone_at_once,
+    it_can_settle,
+    one_leader,
+    settles,
+    what_is_handed_out_is_stored,
+)
+from herdspec.protocols.group_protocol.values import GroupState
+from herdspec.protocols.group_protocol.variants.administered import (
+    AdministeredGroup,
+    Member,
+    Partition,
+)
+
+# ── Said anew ───────────────────────────────────────────────────────────────────────────────
+
+
+@step
+def only_owners_commit_but_in_an_empty_group(
+    before: AdministeredGroup, after: AdministeredGroup
+) -> bool:
+    """An offset is taken from the partition's owner, as it said; in an Empty group from anybody."""
+    return all(
+        after.noted[p] in (0, before.noted[p])
+        or before.state == GroupState.EMPTY
+        or any(before.owns(m, p) and after.noted[p] == before.committing[m, p] for m in Member)
+        for p in Partition
+    )
+
+
+@step
+def offsets_go_back_only_for_nobody(before: AdministeredGroup, after: AdministeredGroup) -> bool:
+    """A committed offset is followed by a smaller one where no stored member is subscribed."""
+    return all(
+        before.committed[p] <= after.committed[p]
+        or all(not (before.belongs[m] and before.interest[m, p]) for m in Member)
+        for p in Partition
+    )
+
+
+@step
+def generations_go_back_only_with_the_group(
+    before: AdministeredGroup, after: AdministeredGroup
+) -> bool:
+    """No generation is followed by an older one of the same life of the group, nor is one told."""
+    return (before.generation <= after.generation or before.lives < after.lives) and all(
+        before.at[m] <= after.at[m] or after.at[m] == 0 or before.told_in[m] < after.told_in[m]
+        for m in Member
+    )
+
+
+@always
+def one_leader_in_each_life(s: AdministeredGroup) -> bool:
+    """No two members are told to lead the same generation of the same life of the group."""
+    return all(
+        not (s.leads[a] and s.leads[b]) or s.at[a] != s.at[b] or s.told_in[a] != s.told_in[b]
+        for a in Member
+        for b in Member
+        if a != b
+    )
+
+
+@always
+def what_is_handed_out_is_stored_or_deleted(s: AdministeredGroup) -> bool:
+    """No generation is told to anybody that is not stored, or was until the group was deleted."""
+    return all(
+        (s.at[m] <= s.generation or s.told_in[m] < s.lives)
+        and (s.said[m] <= s.generation or s.said_in[m] < s.lives)
+        for m in Member
+    )
+
+
+# ── Of administration ───────────────────────────────────────────────────────────────────────
+
+
+@step
+def only_an_empty_group_is_deleted(before: AdministeredGroup, after: AdministeredGroup) -> bool:
+    """Of a group that is deleted no member is stored, or counted, and no offset is on its way."""
+    return before.lives == after.lives or all(
+        not before.belongs[m] and not before.is_member(m) and not before.is_new(p)
+        for m in Member
+        for p in Partition
+    )
+
+
+@step
+def nothing_is_left_of_a_deleted_group(before: AdministeredGroup, after: AdministeredGroup) -> bool:
+    """Who takes over, or goes on, finds neither a generation nor an offset."""
+    return before.lives == after.lives or (
+        after.generation == 0
+        and after.leader is None
+        and all(after.committed[p] == 0 and after.owner[p] is None for p in Partition)
+        and all(not after.belongs[m] for m in Member)
+    )
+
+
+@step
+def what_is_deleted_stays_so(before: AdministeredGroup, after: AdministeredGroup) -> bool:
+    """Of an offset that is deleted nothing is in memory: only a later commit sets it again."""
+    return all(
+        before.committed[p] == 0
+        or after.committed[p] > 0
+        or (after.noted[p] == 0 and after.sent[p] == 0)
+        for p in Partition
+    )
+
+
+# ── What must be possible ───────────────────────────────────────────────────────────────────
+
+
+@sometimes
+def a_deleted_group_lives_again(s: AdministeredGroup) -> bool:
+    """A member consumes in a group that was deleted, and that has a generation again."""
+    return s.lives > 0 and any(s.ready[m] and s.at[m] == s.generation for m in Member)
+
+
+@sometimes
+def one_is_of_a_former_life(s: AdministeredGroup) -> bool:
+    """A client believes in a generation of the group as it was before it was deleted."""
+    return any(s.at[m] > 0 and s.told_in[m] < s.lives for m in Member)
+
+
+@sometimes
+def a_member_begins_where_somebody_said(s: AdministeredGroup) -> bool:
+    """A member consumes from an offset that was committed from outside."""
+    return any(
+        s.ready[m] and s.given[m, p] and s.position[m, p] == s.committed[p] and s.generation == 1
+        and s.committed[p] > 0
+        for m in Member
+        for p in Partition
+    )  # fmt: skip
+
+
+SAID_WITHOUT = (
+    exclusive_fenced, committed_offsets_never_go_back, generations_never_go_back, one_leader,
+    what_is_handed_out_is_stored,
+)  # fmt: skip
+"""Properties that do not know of administration; `SAID_WITH` take their place."""
+SAID_WITH = (
+    only_owners_commit_but_in_an_empty_group, offsets_go_back_only_for_nobody,
+    generations_go_back_only_with_the_group, one_leader_in_each_life,
+    what_is_handed_out_is_stored_or_deleted,
+)  # fmt: skip
+OF_ADMINISTRATION = (
+    only_an_empty_group_is_deleted, nothing_is_left_of_a_deleted_group, what_is_deleted_stays_so,
+)  # fmt: skip
+ADMINISTERED_PROMISES = (
+    *(p for p in PROMISES if p not in SAID_WITHOUT), *SAID_WITH, *OF_ADMINISTRATION,
+)  # fmt: skip
+"""Promises of groups that somebody administers, under the assumption `evicted_has_stopped`."""
+ADMINISTERED_HELD = specification(AdministeredGroup, *ADMINISTERED_PROMISES, settles)
+"""Groups that somebody administers, and their promises."""
+ADMINISTERED = ADMINISTERED_HELD.with_properties(
+    it_can_settle, a_deleted_group_lives_again, one_is_of_a_former_life,
+    a_member_begins_where_somebody_said,
+)  # fmt: skip
+"""Groups that somebody administers, and all that is known of them."""
+
+
+@cache
+def administered_without_stopping() -> Specification:
+    """The spec of what is promised without the assumption `evicted_has_stopped`."""
+    promises = (p for p in ADMINISTERED_PROMISES if p not in OF_STOPPING)
+    return specification(AdministeredGroup, *promises).replace(
+        "AdministeredWithoutStopping", has_stopped=gone_at_once
+    )
