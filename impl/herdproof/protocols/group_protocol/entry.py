@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from herdproof.conformance.adapter import Adapter
 from herdproof.conformance.flawed import switched
-from herdproof.pipeline.checks import held, simulated_runs
+from herdproof.pipeline.checks import at, held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
-from herdspec.protocols.group_protocol.plan import PROTOCOL, told
+from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, told
 
 HERE = "herdproof.protocols.group_protocol"
 DRAFT = "drafted"
@@ -16,8 +16,9 @@ ON_RUNS = (
     "What the coordinator does in the simulated world, disturbed, contract and spec allow.",
 )
 
+_cores = later(f"{HERE}.held.variants:cores")
 _one_mistake = switched(
-    PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:CORES")
+    PROTOCOL, _cores, later(f"{HERE}.held.variants:CORES"), forms={"positions": _cores}
 )
 
 
@@ -35,6 +36,13 @@ IMPLEMENTATION = Implementation(
         held(lambda _: clients(), "walks", lambda: told(2, 2, 1, faults=0), runs=40, turns=200),
         held(adapter, "edges", lambda: told(1, 1, 1, faults=1), seconds=None),
         held(adapter, "stories", lambda: told(1, 1, 1, faults=1)),
+        held(
+            adapter,
+            "edges",
+            at(PROTOCOL, 1, faults=0, bound=BOUND, form="positions"),
+            form="positions",
+            seconds=None,
+        ),
     ),
     adapter=adapter,
     trace_map=made(f"{HERE}.traces.trace_map:map_of"),

@@ -23,8 +23,8 @@ silent once its successor has loaded the group; while something of a group is be
 else of it is decided. Under the assumption `evicted_has_stopped`, and only where a property says
 so: whom the coordinator counts no more has stopped consuming.
 Not modelled: several groups, protocols and their choice, `assign` mode and commits outside of a
-group, subscriptions that change, groups that are deleted; static members and
-cooperative ones are `variants`.
+group, subscriptions that change, groups that are deleted; static members, cooperative ones, and
+where clients begin (fetch positions) are `variants`.
 Which partitions there are, the leader reads when its SyncGroup is read. A heartbeat and an
 OffsetFetch are answered at once, and the answer to an OffsetCommit tells nobody anything. Time-outs
 are faults, but for clients that are no more.

@@ -1,1 +1,1 @@
-"""Variants of the group protocol: static members, and members that rebalance cooperatively."""
+"""Variants of the group protocol: static members, cooperative ones, and fetch positions."""

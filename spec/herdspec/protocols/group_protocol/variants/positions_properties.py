@@ -316,12 +316,10 @@ OF_POSITIONS = (
 )  # fmt: skip
 POSITIONS_PROMISES = (*(p for p in PROMISES if p not in SAID_OF_ALL), *ANEW, *OF_POSITIONS)
 """Promises of fetch positions, under the assumption `evicted_has_stopped`."""
-POSITIONS_HELD = specification(PositionedGroup, *POSITIONS_PROMISES, settles).drop(
-    "Positions", "appear"
-)
+POSITIONS_HELD = specification(PositionedGroup, *POSITIONS_PROMISES).drop("Positions", "appear")
 """Fetch positions and their promises."""
 POSITIONS = POSITIONS_HELD.with_properties(
-    *POSITIONS_LEMMAS, it_can_settle, offsets_come_too_late, a_start_waits_to_be_stored,
+    *POSITIONS_LEMMAS, settles, it_can_settle, offsets_come_too_late, a_start_waits_to_be_stored,
     what_is_stored_is_out_of_range, a_user_is_told_that_nothing_is_stored,
 )  # fmt: skip
 """Fetch positions, and all that is known of them."""
