@@ -166,6 +166,7 @@ AWAY: dict[tuple[str, str], Outcome] = {
     ("expels_who_waits", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
     ("late_offsets_used", "committed_offsets_never_go_back"): Outcome.STUCK,
     ("late_offsets_used", "only_what_is_not_stored_is_reset"): Outcome.STUCK,
+    ("late_offsets_used", "users_are_told_of_what_is_missing"): Outcome.STUCK,
     ("error_taken_for_nothing", "nothing_is_skipped"): Outcome.STUCK,
 }
 """
@@ -173,12 +174,14 @@ Stories that cores do not follow to their end, by variant and promise.
 
 What was stored before a generation that was not is loaded by the core with its own members, in the
 variant with the later ones; an empty generation is begun at once. Whom a partition goes to is what
-the core's leader has planned; that a start is stored is told when the coordinator has heard of it.
+the core's leader has planned; no OffsetFetch is answered while a generation is being stored; that a
+start is stored is told when the coordinator has heard of it.
 """
 BEYOND: dict[str, set[str]] = {
     "late_offsets_used": {"nothing_is_skipped", "only_finished_is_committed"},
+    "commits_what_is_at_work": {"what_is_finished_is_committed_before_it_is_given_up"},
 }  # fmt: skip
-"""What a variant breaks with a fault more than it is looked at with, under step constraints."""
+"""What a variant breaks only with more faults than it is looked at with under step constraints."""
 
 
 @cache
