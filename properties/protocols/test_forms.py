@@ -26,13 +26,16 @@ STORIES = Path(__file__).parents[1] / "stories"
 FORMS = [f"{name}-{form}" for name in in_order() for form in protocol(name).variants()]
 HELD = [
     "central_coordinator-resuming", "group_protocol-choice", "group_protocol-administered",
+    "group_protocol-positions",
 ]  # fmt: skip
 """Forms that code is held to."""
 OF_A_FORM = [
-    "central_coordinator-resuming", "central_coordinator/adopts_meanwhile",
-    "central_coordinator/resumes_too_late",
-]  # fmt: skip
-"""One of these, and a form with a mistake that the code can have: a story of each is kept."""
+    ("central_coordinator-resuming", "exclusive"),
+    ("central_coordinator/adopts_meanwhile", "exclusive"),
+    ("central_coordinator/resumes_too_late", "exclusive"),
+    ("group_protocol/start_unstored", "nothing_is_skipped"),
+]
+"""A form, and forms with a mistake that the code can have: a story of each is kept."""
 
 
 def replayed(*arguments: str | Path) -> tuple[int, str]:
@@ -72,10 +75,10 @@ def test_only_a_form_is_said_to_have_no_code() -> None:
         assert without_code(name) == ""
 
 
-@pytest.mark.parametrize("name", OF_A_FORM)
-def test_a_kept_story_of_a_form_is_followed_by_its_code(name: str) -> None:
-    """The cores that resume by default, and those with a mistake of who resumes, to the end."""
-    verdict = judged(STORIES / file_name(name, "exclusive"))
+@pytest.mark.parametrize(("name", "broken"), OF_A_FORM)
+def test_a_kept_story_of_a_form_is_followed_by_its_code(name: str, broken: str) -> None:
+    """The cores that resume by default, and those with a mistake of their form, to the end."""
+    verdict = judged(STORIES / file_name(name, broken))
 
     assert verdict.code is not None
     assert verdict.code.follows, verdict.lines

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from herdproof.conformance.adapter import Adapter
 from herdproof.conformance.flawed import switched
-from herdproof.pipeline.checks import held, simulated_runs
+from herdproof.pipeline.checks import at, held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
-from herdspec.protocols.group_protocol.plan import PROTOCOL, told, varied_told
+from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, told, varied_told
 
 HERE = "herdproof.protocols.group_protocol"
 DRAFT = "drafted"
@@ -24,11 +24,13 @@ ON_ADMINISTERED = (
     "DeleteGroups, OffsetDelete and commits from outside do, or are refused, as the variant says.",
 )
 
+_cores = later(f"{HERE}.held.variants:cores")
 _one_mistake = switched(
-    PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:KNOWN"),
+    PROTOCOL, _cores, later(f"{HERE}.held.variants:KNOWN"),
     forms={
         "choice": later(f"{HERE}.held.choosing:choosing"),
         "administered": later(f"{HERE}.held.administered:administered"),
+        "positions": _cores,
     },
 )  # fmt: skip
 
@@ -55,6 +57,13 @@ IMPLEMENTATION = Implementation(
         ),
         held(adapter, "edges", lambda: told(1, 1, 1, faults=1), seconds=None),
         held(adapter, "stories", lambda: told(1, 1, 1, faults=1)),
+        held(
+            adapter,
+            "edges",
+            at(PROTOCOL, 1, faults=0, bound=BOUND, form="positions"),
+            form="positions",
+            seconds=None,
+        ),
     ),
     adapter=adapter,
     trace_map=made(f"{HERE}.traces.trace_map:map_of"),

@@ -22,8 +22,11 @@ from herdproof.conformance.walks.walk import walk
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.held.clients import HeldClients
 from herdproof.protocols.group_protocol.held.drafted_client import HABITS, printed_client
+from herdproof.protocols.group_protocol.held.positions import HeldPositions
+from herdproof.protocols.group_protocol.held.positions_flawed import CLIENTS
 from herdspec.protocols.group_protocol.plan import BOUND
 from herdspec.protocols.group_protocol.properties import HELD
+from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
 
@@ -94,6 +97,50 @@ def test_clients_do_so_for_long() -> None:
     found = walk(HELD, HeldClients, SIZES, runs=1_000, steps=400, seed=1)
 
     assert found.difference is None, str(found.difference)
+
+
+# ── Where it begins ─────────────────────────────────────────────────────────────────────────
+
+
+def edges_of_positions(faults: int, client: type[GroupConsumer] = GroupConsumer) -> Coverage:
+    """The edges of one member that finds out where to begin; told."""
+    code = cast(type[HeldPositions], type("HeldPositions", (HeldPositions,), {"client": client}))
+    found = cover(POSITIONS, code, faults=faults, bound=BOUND, Broker=1, Member=1, Partition=1)
+    print("\n".join(found.lines))
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_a_client_begins_where_the_spec_begins() -> None:
+    """
+    OffsetFetch, resets, starts that are stored first, commits: each of them is taken.
+
+    What is left lies behind what it refuses elsewhere, too; that a start is stored it is told when
+    the coordinator has heard of it, and it commits only what it has not committed.
+    """
+    found = edges_of_positions(0)
+
+    assert found.mismatch is None
+    assert (found.covered, found.edges) == (279, 1_360)
+    assert left(found) == {REFUSED: 19, RESTLESS: 10, BEHIND: 1_052}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+def test_a_client_begins_there_with_a_fault_too() -> None:
+    """Out of range, lost and late answers, failovers amid a start: nothing leads elsewhere."""
+    found = edges_of_positions(1)
+
+    assert found.mismatch is None
+    assert found.covered > 9_000
+    assert {*left(found)} <= {RESTLESS, BEHIND, OTHERWISE, REFUSED}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mistake", ["start_unstored", "commits_what_is_at_work"])
+def test_a_client_that_begins_otherwise_is_found(mistake: str) -> None:
+    """Some edge leads it elsewhere; the other mistakes take a fault, or another member."""
+    assert edges_of_positions(0, CLIENTS[mistake]).mismatch is not None
 
 
 # ── What is mistaken is found ───────────────────────────────────────────────────────────────

@@ -46,6 +46,7 @@ from herdspec.check.exploration.explore import Explorer
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.running.run import Machine, Step, machine
 from herdspec.language.specification import Specification
+from herdspec.language.surface import Expectation
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, varied_told
 from herdspec.protocols.group_protocol.properties import HELD
 from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
@@ -167,19 +168,35 @@ WITHOUT_A_CORE = [
     "offsets_outlive_their_group", "deleted_unfenced", "deleted_offsets_come_back", "drafted",
 ]  # fmt: skip
 """Mistakes of the store, the world and time, and of static and cooperative members."""
-RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset", "complete")
+RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset")
 """What is broken there is that nothing follows, or too late to be seen: right cores come so far."""
+BY_RIGHT_CORES = {
+    "rejoin_flag_lost": ["complete"],
+    "late_offsets_used": ["a_position_is_of_the_present_assignment"],
+}  # fmt: skip
+"""Stories that right cores follow, too: who has no partition asks for no offsets."""
 AWAY: dict[tuple[str, str], Outcome] = {
     ("generation_unstored", "complete"): Outcome.DIFFERS,
     ("expels_who_waits", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
     ("new_member_expires", "nobody_is_expelled_who_waits"): Outcome.ELSEWHERE,
+    ("late_offsets_used", "committed_offsets_never_go_back"): Outcome.STUCK,
+    ("late_offsets_used", "only_what_is_not_stored_is_reset"): Outcome.STUCK,
+    ("late_offsets_used", "users_are_told_of_what_is_missing"): Outcome.STUCK,
+    ("error_taken_for_nothing", "nothing_is_skipped"): Outcome.STUCK,
 }
 """
 Stories that cores do not follow to their end, by variant and promise.
 
 What was stored before a generation that was not is loaded by the core with its own members, in the
-variant with the later ones; an empty generation is begun at once.
+variant with the later ones; an empty generation is begun at once. Whom a partition goes to is what
+the core's leader has planned; no OffsetFetch is answered while a generation is being stored; that a
+start is stored is told when the coordinator has heard of it.
 """
+BEYOND: dict[str, set[str]] = {
+    "late_offsets_used": {"nothing_is_skipped", "only_finished_is_committed"},
+    "commits_what_is_at_work": {"what_is_finished_is_committed_before_it_is_given_up"},
+}  # fmt: skip
+"""What a variant breaks only with more faults than it is looked at with under step constraints."""
 
 
 @cache
@@ -211,7 +228,11 @@ def test_which_variants_have_no_core() -> None:
     assert {*FLAWS} <= {*CORES}
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] * (n == "late_offsets_used")) for n in CORES],
+)
 def test_cores_follow_the_stories_of_their_variant(name: str) -> None:
     """The mistake in the spec is the one in the core: both come to where a promise is broken."""
     flaw = PROTOCOL.flaws()[name]
@@ -221,7 +242,7 @@ def test_cores_follow_the_stories_of_their_variant(name: str) -> None:
 
     came = replayed(name, code)
 
-    wanted = dict.fromkeys(flaw.failures, Outcome.FOLLOWED)
+    wanted = dict.fromkeys(flaw.failures.keys() - BEYOND.get(name, set()), Outcome.FOLLOWED)
     assert came == wanted | {broken: of for (flawed, broken), of in AWAY.items() if flawed == name}
 
 
@@ -233,11 +254,13 @@ def test_stories_under_step_constraints_are_the_variants_own(name: str) -> None:
     properties = {each.name: each for each in flaw.spec.properties}
 
     for broken, story in stories_of(name)[1].items():
-        state = replayed_in(at, name, story)[-1].state
+        *_, before, last = (step.state for step in replayed_in(at, name, story))
         if broken == "settles":
-            assert not [step for step in at.steps(state) if step.action.fair]
+            assert not [step for step in at.steps(last) if step.action.fair]
         else:
-            assert not at.holds(properties[broken], state)
+            of = properties[broken]
+            is_of_steps = of.expectation is Expectation.STEP
+            assert not at.holds(of, *((before, last) if is_of_steps else (last,)))
 
 
 def replayed_in(at: Machine, name: str, story: Story) -> list[Step]:
@@ -292,9 +315,8 @@ def test_the_right_core_does_not_follow_them(name: str) -> None:
 
     came = replayed(name, type("RightCores", (flawed,), right))
 
-    assert [broken for broken, of in came.items() if of is Outcome.FOLLOWED] == [
-        broken for broken in came if broken in RIGHT_TOO and name == "rejoin_flag_lost"
-    ]
+    followed = [broken for broken, of in came.items() if of is Outcome.FOLLOWED]
+    assert followed == BY_RIGHT_CORES.get(name, [])
 
 
 # ── A choice among protocols, and administration ────────────────────────────────────────────

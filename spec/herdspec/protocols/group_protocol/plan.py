@@ -174,16 +174,13 @@ def varied() -> tuple[Check, ...]:
 
 def positioned() -> tuple[Check, ...]:
     """Further checks of fetch positions: their proof, and that they settle."""
-    from herdspec.protocols.group_protocol.variants.positions_properties import (
-        POSITIONS,
-        POSITIONS_HELD,
-    )
+    from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
 
     alone = {"Broker": 1, "Member": 1, "Partition": 1}
     return (
         proof("positions", POSITIONS),
-        liveness(Looked("positions", POSITIONS_HELD, alone, 2, bound=BOUND)),
-        liveness(Looked("positions", POSITIONS_HELD, {**alone, "Member": 2}, 0, bound=BOUND)),
+        liveness(Looked("positions", POSITIONS, alone, 2, bound=BOUND)),
+        liveness(Looked("positions", POSITIONS, {**alone, "Member": 2}, 0, bound=BOUND)),
     )
 
 

@@ -23,8 +23,8 @@ silent once its successor has loaded the group; while something of a group is be
 else of it is decided. Under the assumption `evicted_has_stopped`, and only where a property says
 so: whom the coordinator counts no more has stopped consuming.
 Not modelled: several groups, `assign` mode, subscriptions that change; static members, cooperative
-ones, a choice among protocols, and groups that are deleted, or to which somebody commits from
-outside, are `variants`.
+ones, a choice among protocols, groups that are deleted, or to which somebody commits from outside,
+and where clients begin (fetch positions), are `variants`.
 Which partitions there are, the leader reads when its SyncGroup is read. A heartbeat and an
 OffsetFetch are answered at once, and the answer to an OffsetCommit tells nobody anything. Time-outs
 are faults, but for clients that are no more.

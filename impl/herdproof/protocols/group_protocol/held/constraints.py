@@ -42,11 +42,24 @@ def leaves_once_ready(self: GroupProtocol, m: Member) -> None:
     self.rejoin[m] = True
 
 
+def expires_once_stored(self: GroupProtocol, m: Member) -> None:
+    """The session of {m}, which is no more or has lost its id, is over, and nothing is unstored."""
+    require(all(not self.is_new(p) for p in Partition))
+    require(self.is_gone(m))
+    self.evict(m)
+
+
 _JOINS: Constrained = {"update_metadata": learns_once_stable, "heartbeat": beats_once_ready}
+_BEGINS: Constrained = {
+    "update_metadata": learns_once_stable, "expire_gone": expires_once_stored,
+}  # fmt: skip
 CONSTRAINTS: Mapping[str, tuple[Constrained, int]] = {
     "join_future_never_reset": (_JOINS, 0),
     "joins_with_partitions": (_JOINS, 1),
     "leave_while_processing": ({"poll_time_out": leaves_once_ready}, 1),
+    "late_offsets_used": (_BEGINS, 1),
+    "error_taken_for_nothing": (_BEGINS, 3),
+    "commits_what_is_at_work": (_BEGINS, 1),
 }
 """By variant the actions that are constrained, and the faults by which it breaks what it does."""
 

@@ -28,6 +28,8 @@ from herdproof.protocols.group_protocol.held.choosing import CHOOSING_CORES
 from herdproof.protocols.group_protocol.held.clients import HeldClients
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
+from herdproof.protocols.group_protocol.held.positions import HearsErrorsLater, HeldPositions
+from herdproof.protocols.group_protocol.held.positions_flawed import CLIENTS
 from herdproof.protocols.group_protocol.simulated.gated_clients import GatedClient
 from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROUP, commit_of
 from herdproof.protocols.group_protocol.steps import Step
@@ -37,6 +39,7 @@ from herdspec.protocols.group import Member
 from herdspec.protocols.group_protocol import spec as c
 from herdspec.protocols.group_protocol.flaws import FOUND
 from herdspec.protocols.group_protocol.properties import HELD
+from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
 
 PRETENDED = 0
 """The number of a write that a core only goes on after as if it were done."""
@@ -213,6 +216,13 @@ CORES: Mapping[str, tuple[type[HeldCoordinators], Mapping[str, Any]]] = {
     "expels_who_waits": (HeldCoordinators, {"core": FLAWS["expels_who_waits"][0]}),
     "leave_while_processing": (WorksOn, {"client": printed_client("leave_while_processing")}),
     **{habit: (HeldClients, {"client": printed_client(habit)}) for habit in SEEN},
+    **{
+        mistake: (
+            HearsErrorsLater if mistake == "error_taken_for_nothing" else HeldPositions,
+            {"client": client},
+        )
+        for mistake, client in CLIENTS.items()
+    },
 }
 """By mistake the adapter of code that has it, and what is otherwise there."""
 KNOWN = frozenset({*CORES, *CHOOSING_CORES, *ADMINISTERED_CORES})
@@ -222,7 +232,8 @@ KNOWN = frozenset({*CORES, *CHOOSING_CORES, *ADMINISTERED_CORES})
 def cores(switches: frozenset[str], spec: Specification) -> type[HeldCoordinators]:
     """The adapter of cores with this mistake, for the variant of the spec that has it, too."""
     if not switches:
-        return HeldCoordinators
+        return HeldPositions if spec.name == POSITIONS.name else HeldCoordinators
     (flaw,) = switches
     adapter, members = CORES[flaw]
-    return varied(adapter, HELD, spec, others=spec, switches=switches, **members)
+    own = POSITIONS if issubclass(adapter, HeldPositions) else HELD
+    return varied(adapter, own, spec, others=spec, switches=switches, **members)

@@ -90,13 +90,14 @@ class GatedClient(GatedProcess[GroupConsumer]):
     commits = 0
 
     def __init__(
-        self, core: type[GroupConsumer], group: str, name: str, topics: Sequence[str]
-    ) -> None:
+        self, core: type[GroupConsumer], group: str, name: str, topics: Sequence[str],
+        reset: OffsetReset | None = OffsetReset.SMALLEST,
+    ) -> None:  # fmt: skip
         settings = ClientSettings(
             group_id=group, client_id=name, session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=BEAT_MS, max_poll_interval_ms=POLL_MS,
             request_timeout_ms=NEVER_MS, retry_backoff_ms=BACK_OFF_MS, auto_commit=False,
-            metadata_max_age_ms=NEVER_MS, auto_offset_reset=OffsetReset.SMALLEST,
+            metadata_max_age_ms=NEVER_MS, auto_offset_reset=reset,
         )  # fmt: skip
         client = core(settings, [NODE], [TakesTurns()])
         super().__init__(client, client.coordinator, polled=["ensure_active_group"])

@@ -1,1 +1,1 @@
-"""Variants of the group protocol: members of other kinds, choice of protocols, administration."""
+"""Variants of the group protocol: other members, choice, administration, fetch positions."""

@@ -54,6 +54,7 @@ class PositionedGroup(GroupProtocol):
     """A coordinator, logs, and clients that find out where to begin with them."""
 
     # The world.
+    exists: dict[Partition, bool] = each(True)
     reset: OffsetReset = OffsetReset.LATEST
     log_start: dict[Partition, Nat] = each(1)  # the first record that there is
     log_end: dict[Partition, Nat] = each(2)  # the offset of the next record to be produced
@@ -74,7 +75,6 @@ class PositionedGroup(GroupProtocol):
         """Each partition has a record; where nothing is reset, of some an offset is stored."""
         self.reset = reset
         for p in Partition:
-            self.exists[p] = True
             if p in known and reset == OffsetReset.NONE:
                 self.committed[p] = 1
                 self.finished[p] = 1
@@ -153,7 +153,7 @@ class PositionedGroup(GroupProtocol):
     def store_starts(self, m: Member) -> None:
         """{m} sends OffsetCommit of the starts that the reset has found."""
         require(self.ready[m] and self.knows[m] and self.commit_at[m] == 0 and not self.up[m])
-        require(any(self.unstored[m, p] and not self.is_stored(m, p) for p in Partition))
+        require(any(self.unstored[m, p] for p in Partition))
         self.send_commit(m)
 
     @action(fair=weak)
@@ -215,7 +215,7 @@ class PositionedGroup(GroupProtocol):
         return self.log_end[p] if self.reset == OffsetReset.LATEST else self.log_start[p]
 
     def is_stored(self, m: Member, p: Partition) -> bool:
-        """What the client is at is stored, and nothing else that was taken is about to be."""
+        """The client is at what is stored, and nothing else that was taken is about to be."""
         return self.committed[p] == self.position[m, p] and not self.is_new(p)
 
     def begun(self, p: Partition, start: Nat) -> Nat:

@@ -79,6 +79,7 @@ POSITIONS_FLAWS = {
     "late_offsets_used": _flaw(
         {
             "a_position_is_of_the_present_assignment": Failure(31, "update_fetch_positions"),
+            "users_are_told_of_what_is_missing": Failure(31, "update_fetch_positions"),
             "a_start_is_at_the_stored_offset": Failure(63, "update_fetch_positions"),
             "none_invents_no_offset": Failure(63, "update_fetch_positions"),
             "only_what_is_not_stored_is_reset": Failure(53, "resolve_start"),
@@ -105,6 +106,7 @@ POSITIONS_FLAWS = {
     ),
     "error_taken_for_nothing": _flaw(
         {
+            "users_are_told_of_what_is_missing": Failure(20, "update_fetch_positions"),
             "only_what_is_not_stored_is_reset": Failure(41, "resolve_start"),
             "nothing_is_skipped": Failure(47, "deliver"),
             "only_finished_is_committed": Failure(46, "store_offsets"),
@@ -117,6 +119,9 @@ POSITIONS_FLAWS = {
     "commits_what_is_at_work": _flaw(
         {
             "only_finished_is_committed": Failure(24, "store_offsets"),
+            "what_is_finished_is_committed_before_it_is_given_up": Failure(
+                24, "initiate_join_group"
+            ),
             "nothing_is_skipped": Failure(38, "update_fetch_positions"),
         },
         "commits_what_is_at_work",

@@ -94,6 +94,58 @@ def earliest_loses_only_what_is_gone(before: PositionedGroup, after: PositionedG
     )
 
 
+@always
+def positions_go_with_their_assignment(s: PositionedGroup) -> bool:
+    """Who is not STABLE is at no offset, has found no start, and its user was told of none."""
+    return all(
+        s.client[m] == MemberState.STABLE
+        or (not s.has_failed[m] and s.position[m, p] == 0 and not s.unstored[m, p])
+        for m in Member
+        for p in Partition
+    )
+
+
+@step
+def what_is_finished_is_committed_before_it_is_given_up(
+    before: PositionedGroup, after: PositionedGroup
+) -> bool:
+    """Who joins again has said how far it is; and no OffsetCommit takes the place of another."""
+    return all(
+        (
+            before.commit_at[m] == 0
+            or after.commit_at[m] == 0
+            or before.committing[m, p] == after.committing[m, p]
+        )
+        and (
+            not before.consumes(m, p)
+            or before.position[m, p] == before.committed[p]
+            or after.client[m] != MemberState.REBALANCING
+            or after.committing[m, p] == before.position[m, p]
+        )
+        for m in Member
+        for p in Partition
+    )
+
+
+@step
+def users_are_told_of_what_is_missing(before: PositionedGroup, after: PositionedGroup) -> bool:
+    """Users are told under NONE alone: of what is not stored, or of what is out of range."""
+    return all(
+        before.has_failed[m]
+        or not after.has_failed[m]
+        or (
+            before.reset == OffsetReset.NONE
+            and any(
+                before.given[m, p]
+                and (before.committed[p] == 0 or before.position[m, p] < before.log_start[p])
+                and (before.committed[p] == 0 or before.ready[m])
+                for p in Partition
+            )
+        )
+        for m in Member
+    )
+
+
 def has_begun(s: PositionedGroup, m: Member) -> bool:
     """The client consumes, or its user was told why it does not."""
     return s.ready[m] or s.has_failed[m]
@@ -312,16 +364,15 @@ SAID_OF_ALL = (nobody_is_past_the_unfinished,)
 OF_POSITIONS = (
     a_position_is_of_the_present_assignment, only_what_is_not_stored_is_reset,
     a_start_is_stored_before_it_is_handed_out, none_invents_no_offset,
-    earliest_loses_only_what_is_gone,
+    earliest_loses_only_what_is_gone, positions_go_with_their_assignment,
+    what_is_finished_is_committed_before_it_is_given_up, users_are_told_of_what_is_missing,
 )  # fmt: skip
 POSITIONS_PROMISES = (*(p for p in PROMISES if p not in SAID_OF_ALL), *ANEW, *OF_POSITIONS)
 """Promises of fetch positions, under the assumption `evicted_has_stopped`."""
-POSITIONS_HELD = specification(PositionedGroup, *POSITIONS_PROMISES, settles).drop(
-    "Positions", "appear"
-)
+POSITIONS_HELD = specification(PositionedGroup, *POSITIONS_PROMISES).drop("Positions", "appear")
 """Fetch positions and their promises."""
 POSITIONS = POSITIONS_HELD.with_properties(
-    *POSITIONS_LEMMAS, it_can_settle, offsets_come_too_late, a_start_waits_to_be_stored,
+    *POSITIONS_LEMMAS, settles, it_can_settle, offsets_come_too_late, a_start_waits_to_be_stored,
     what_is_stored_is_out_of_range, a_user_is_told_that_nothing_is_stored,
 )  # fmt: skip
 """Fetch positions, and all that is known of them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import ClassVar
 
 from herdproof.consuming.consumer_protocol import (
     read_assignment,
@@ -54,6 +55,8 @@ from herdproof.protocols.group_protocol.messages import GroupProtocol, JoinGroup
 class ConsumerCoordinator(AbstractCoordinator):
     """A consumer's part in its group; in `assign` mode it has none, and commits all the same."""
 
+    offsets_class: ClassVar[type[OffsetRequests]] = OffsetRequests
+
     def __init__(
         self, context: ClientContext, client: ConsumerNetworkClient, metadata: Metadata,
         subscriptions: SubscriptionState, assignors: Sequence[PartitionAssignor],
@@ -62,7 +65,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         self.cluster = metadata
         self.subscriptions = subscriptions
         self.assignors = tuple(assignors)
-        self.offsets = OffsetRequests(self)
+        self.offsets = self.offsets_class(self)
         self.joined_topics: tuple[str, ...] = ()
         """Topics that it wanted when it joined."""
         self.assignment_snapshot: Mapping[str, int] | None = None
