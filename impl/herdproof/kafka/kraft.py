@@ -49,7 +49,9 @@ class EmbeddedKRaft(EmbeddedKafka):
 
     def _prepare(self, java: Sequence[str], properties: Path) -> None:
         """Format its directory, unless that is one from before."""
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        drawn = uuid.uuid4().bytes
+        sound = bytes([drawn[0] & 0x7F, *drawn[1:]])  # a leading "-" would be taken for an option
+        cluster = base64.urlsafe_b64encode(sound).decode().rstrip("=")
         command = [*java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
         done = subprocess.run(
             [*command, "--cluster-id", cluster, "--config", str(properties)],

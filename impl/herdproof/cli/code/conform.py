@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
     from herdproof.conformance.traces.mapping import TraceMap
     from herdspec.check.conformance.conform import Outcome, Progress
+    from herdspec.check.conformance.mismatch import Mismatch
 
 
 def conform(
@@ -175,10 +176,11 @@ def print_outcome(out: Output, outcome: Outcome, standing: Standing) -> None:
         out.line()
         for group, of in outcome.groups.items():
             out.line(f"{group}: {conclusion(of, standing_of(of))}", style=COLOURS[standing_of(of)])
-    if outcome.mismatch is not None:
-        out.line()
-        for line in outcome.mismatch.lines:
-            out.line(line)
+    for missed in (outcome.stricter, outcome.mismatch):
+        if missed is not None:
+            out.line()
+            for line in missed.lines:
+                out.line(line)
     out.line()
     out.line(conclusion(outcome, standing), style=COLOURS[standing])
 
@@ -186,6 +188,8 @@ def print_outcome(out: Output, outcome: Outcome, standing: Standing) -> None:
 def conclusion(outcome: Outcome, standing: Standing) -> str:
     """The verdict in one line."""
     match standing:
+        case Standing.HOLDS if outcome.stricter is not None:
+            return "It conforms, but for what this code is known to do otherwise."
         case Standing.HOLDS:
             return "It conforms."
         case Standing.FAILS:
@@ -196,7 +200,6 @@ def conclusion(outcome: Outcome, standing: Standing) -> str:
 
 def outcome_json(outcome: Outcome, code: int) -> dict[str, Any]:
     """An outcome as JSON."""
-    missed = outcome.mismatch
     return {
         "command": "conform", "exit": code, "verdict": outcome.verdict.value,
         "lines": outcome.lines, "matched": outcome.matched, "named": dict(outcome.named),
@@ -207,8 +210,16 @@ def outcome_json(outcome: Outcome, code: int) -> dict[str, Any]:
             name: {"verdict": of.verdict.value, "matched": of.matched, "reason": of.reason}
             for name, of in outcome.groups.items()
         },
-        "mismatch": None if missed is None else {
-            "where": missed.where, "action": missed.action, "kind": missed.kind,
-            "differences": list(missed.differences),
-        },
+        "mismatch": mismatch_json(outcome.mismatch),
+        "stricter": mismatch_json(outcome.stricter),
+    }  # fmt: skip
+
+
+def mismatch_json(missed: Mismatch | None) -> dict[str, Any] | None:
+    """Why a line is not explained, as JSON."""
+    if missed is None:
+        return None
+    return {
+        "where": missed.where, "action": missed.action, "kind": missed.kind,
+        "differences": list(missed.differences),
     }  # fmt: skip

@@ -141,6 +141,7 @@ class Binding:
         self._note = method(row.note) if row.note is not None else None
         self.perhaps = method(row.perhaps) if row.perhaps is not None else None
         self.then = method(row.then) if row.then is not None else None
+        self.named = method(row.named) if row.named is not None else None
         self._silent = (*table.silent, *row.silent)
 
     def _stand(self) -> None:
@@ -191,6 +192,11 @@ class Binding:
             keys = [key.strip() for key in parsed[2].split(",")] if parsed[2] else []
             places.append((parsed[1], entry, keys, self._get(source)))
         return places
+
+    @property
+    def is_step(self) -> bool:
+        """True if its lines are steps of the spec, whichever they count as."""
+        return self.action is not None or (self.row.ways is not None and self.named is None)
 
     # ── A line ──────────────────────────────────────────────────────────────────────────────
 
@@ -348,8 +354,10 @@ class Binding:
         claims = partial(self._unlike, told) if told.claims or self._claims is not None else fits
         if led is None:
             assert self._ways is not None, "else a table says the ways"
-            return Led(partial(self._ways, told), claims, every=True, silent=self._silent)
-        return Led(led.ways, claims, every=True, silent=self._silent)
+            ways: Any = partial(self._ways, told)
+        else:
+            ways = led.ways
+        return Led(ways, claims, every=True, silent=self._silent, prompt=self.row.prompt)
 
     def _unlike(self, told: Told, state: Any) -> Sequence[str]:
         """Where a state is not as the line shows it."""

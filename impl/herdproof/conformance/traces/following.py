@@ -58,7 +58,8 @@ class Following:
             matched = k + 1
             if progress:
                 progress(matched, len(follower.carried))
-        if not any(b.action is not None or b.row.ways is not None for b in self._bindings.rows):
+        is_step = self._taken or any(b.is_step for b in self._bindings.rows)
+        if not is_step and not reason and mismatch is None:
             reason = "no step was traced"
         if not reason and mismatch is None and follower.doubts:
             reason = f"what the spec promises may be broken: {self._named(follower.doubts[0])}"
@@ -91,7 +92,9 @@ class Following:
         missed = follower.follow(begun or binding.led(told), k if begun else None)
         if missed is not None:
             return self._mismatch(binding, told, missed)
-        if binding.action is not None:
+        if binding.named is not None:
+            self._taken.update([binding.named(told)] if binding.named(told) else ())
+        elif binding.action is not None:
             self._taken[binding.action.name] += 1
         if binding.then is not None:
             self._perhaps(binding.then, told)
@@ -119,7 +122,8 @@ class Following:
 
     def _unshown(self) -> frozenset[str]:
         """The fields of which no line shows anything; none where rows say by hand what is shown."""
-        if any(binding.row.claims is not None for binding in self._bindings.rows):
+        rows = self._bindings.rows
+        if any(binding.row.claims is not None or binding.named is not None for binding in rows):
             return frozenset()
         shown = {re.split(r"[.\[]", label)[0] for label in self._bindings.shown}
         return frozenset(self._steps.machine.spec.rich.keys() - shown)
@@ -134,7 +138,10 @@ class Following:
             written(arguments[name]) if name in arguments else "…"
             for name, _ in (action.parameters if action else ())
         )
-        called = f"{action.name}({given})" if action else f"{line.action} of {line.node}"
+        if binding.named is not None:
+            called = f"{binding.named(told) or line.action} of {line.node}"
+        else:
+            called = f"{action.name}({given})" if action else f"{line.action} of {line.node}"
         differences = tuple(self._named(text) for text in missed.differences)
         return Mismatch(line.place, self._named(called), missed.kind, differences)
 

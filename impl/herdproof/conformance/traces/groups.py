@@ -119,4 +119,5 @@ def _together(found: Mapping[str, Outcome], lines: int) -> Outcome:
         steps=sum(o.steps for o in found.values()),
         groups=dict(found),
         unshown=frozenset.intersection(*(o.unshown for o in found.values())),
+        stricter=next((o.stricter for o in (worst, *found.values()) if o.stricter), None),
     )

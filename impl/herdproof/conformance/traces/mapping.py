@@ -104,6 +104,10 @@ class Row:
     """Of what is told and a state: ways that may have been gone before the line, or not."""
     then: Ways | None = None
     """Of what is told and a state: ways that may be gone right after the line, or not."""
+    named: Callable[..., str] | None = None
+    """Of what is told: the spec's action that the line counts as, where `ways` say several."""
+    prompt: bool = False
+    """True if ways that change nothing are gone as soon as they can be, while it is under way."""
 
     def without(self, gone: Collection[str]) -> Row:
         """The row where these actions never come before its lines."""
@@ -228,6 +232,12 @@ class TraceMap:
     """Of a group's lines: the map of a variant of the spec, where they say what only that does."""
     plain: bool = False
     """Steps are taken by the spec's own Python, however many there are: nothing is compiled."""
+    lenient: Callable[[], TraceMap] | None = None
+    """
+    The map of a variant that does, too, what this code is known to do otherwise than the spec.
+
+    Where a group differs by this map, that one decides, and the outcome tells both.
+    """
 
     def __post_init__(self) -> None:
         for sort in (*self.names, *self.nodes, *self.identities, *self.spare):

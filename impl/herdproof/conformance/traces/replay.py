@@ -105,19 +105,25 @@ def conform_lines(
         of = [(k, line) for k, line in enumerate(every[:upto]) if line.group in ("", group)]
         own = [line for _, line in of]
         chosen = table.chosen(own)
-        promises = invariants_of(chosen.specification, failing) if invariants else []
-        made = _Group(
-            chosen, own, promises, cap or table.cap, slack_ns, progress,
-            plain, watches,
-        ).outcome()  # fmt: skip
+
+        def led(by: TraceMap) -> Outcome:
+            promises = invariants_of(by.specification, failing) if invariants else []
+            return _Group(
+                by, own, promises, cap or table.cap, slack_ns, progress, plain, watches
+            ).outcome()
+
+        made = led(chosen)
+        if made.verdict is Verdict.DIFFERS and chosen.lenient is not None:
+            lenient = replace(chosen.lenient(), protocol=name)
+            made = replace(led(lenient), stricter=made.mismatch)
         # In lines of the whole trace: up to the one that is not explained.
         matched = of[made.matched][0] if made.matched < len(of) else upto
         made = replace(made, matched=matched)
         if made.verdict is not Verdict.DIFFERS:
             return made
-        why = "" if complete else may_be_cut([line for _, line in of], made.matched, table)
-        if not why and table.excused is not None:
-            why = table.excused(every, matched)
+        why = "" if complete else may_be_cut([line for _, line in of], made.matched, chosen)
+        if not why and chosen.excused is not None:
+            why = chosen.excused(every, matched)
         unknown = replace(made, verdict=Verdict.UNKNOWN, reason=why, mismatch=None)
         return unknown if why else made
 

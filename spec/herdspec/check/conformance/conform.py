@@ -95,6 +95,8 @@ class Outcome:
     """Of a trace of several groups, each group's own outcome."""
     unshown: frozenset[str] = frozenset()
     """The spec's fields that no line shows: nothing was compared with them."""
+    stricter: Mismatch | None = None
+    """Where it differs from the spec itself, if the verdict is of what this code may do beside."""
 
     @property
     def covered(self) -> frozenset[str]:

@@ -10,7 +10,9 @@ every such way is, and the states are carried on side by side.
 
 Steps that no trace tells are *silent*: the states that are carried are closed under those that may
 come before a line. A line that tells since when it was under way may be explained at any moment
-from then on (`begin`); what is carried knows which of these steps it has taken already.
+from then on (`begin`); what is carried knows which of these steps it has taken already. Where such
+a step only looks (`prompt`), it is taken at once: else each of some that overlap would double what
+is carried.
 
 What is found is an execution of the spec: a trace that conforms, conforms. One that differs may do
 so only for want of a way that nobody thought of; which line and why is told.
@@ -69,6 +71,11 @@ class Led:
     """True if the line leaves open which way it was: all that are possible are taken."""
     silent: Sequence[str] = ()
     """The actions that may come before it, however often, and that no line tells."""
+    prompt: bool = False
+    """
+    True if, while it is under way, a way of it that changes nothing is gone as soon as there is
+    one: nothing can depend on when it was, nor on which of its ways.
+    """
 
     def ways_from(self, state: Any) -> Iterable[Way]:
         """In which ways the spec can come to the line from a state."""
@@ -214,6 +221,9 @@ class Follower:
             self.hold_to(self.promises)
         self._under_way: dict[int, Led] = {}
         self._silent: dict[str, list[Call]] = {}
+        actions = self.steps.machine.spec.actions
+        self._still = frozenset(action.name for action in actions if not action.updates)
+        """The actions that change nothing."""
 
     @property
     def states(self) -> list[Any]:
@@ -239,6 +249,8 @@ class Follower:
     def begin(self, number: int, line: Led) -> None:
         """From now on this step may be taken, until `follow` is told of its end."""
         self._under_way[number] = line
+        if line.prompt:
+            self.carried = [self._looked(carried) for carried in self.carried]
 
     def follow(self, line: Led, ends: int | None = None) -> Miss | None:
         """
@@ -276,14 +288,37 @@ class Follower:
             self._under_way.pop(ends, None)
         return after
 
+    def _looked(self, carried: Carried) -> Carried:
+        """A state that has taken the steps under way which only look, and can be taken there."""
+        early = carried.early
+        for number, line in self._under_way.items():
+            if line.prompt and number not in early and self._is_seen(carried.state, line):
+                early |= {number}
+        return carried if early is carried.early else carried._replace(early=early)
+
+    def _is_seen(self, state: Any, line: Led) -> bool:
+        """True if a way of a line that changes nothing is possible in a state, and leads to it."""
+        for way in line.ways_from(state):
+            if all(action in self._still for action, _ in way):
+                self.tried += len(way)
+                if all(self.steps.take(state, *call) is not None for call in way):
+                    self.taken.update(action for action, _ in way)
+                    return not line.claims(state)
+        return False
+
     def _after(self, possible: Sequence[Carried], line: Led, ends: int | None) -> list[Carried]:
         """The states to which a line leads from these; who has taken its step already stays."""
         after: list[Carried] = []
         for carried in possible:
             if ends is not None and ends in carried.early:
                 after.append(carried._replace(early=carried.early - {ends}))
-            else:
+            elif not line.prompt:
                 self._lead(carried, line, after)
+            else:
+                led: list[Carried] = []
+                self._lead(carried, line, led)
+                looked = (self._looked(new) for new in led)
+                after += [new._replace(early=new.early - {ends}) for new in looked]
         return after
 
     def _lead(self, carried: Carried, line: Led, found: list[Carried]) -> None:
@@ -362,13 +397,14 @@ class Follower:
                 if after is not None:
                     way = [(action, arguments)]
                     broken = self._broken(carried, way, [carried.state, after])
-                    yield Carried(after, carried.silent | {name}, carried.early, broken)
+                    new = Carried(after, carried.silent | {name}, carried.early, broken)
+                    yield self._looked(new)
         for number, line in self._under_way.items():
             if number not in carried.early:
                 after_it: list[Carried] = []
                 self._lead(carried, line, after_it)
                 for new in after_it:
-                    yield new._replace(early=carried.early | {number})
+                    yield self._looked(new._replace(early=carried.early | {number}))
 
     def _calls(self, name: str) -> list[Call]:
         """An action with every choice of its arguments."""

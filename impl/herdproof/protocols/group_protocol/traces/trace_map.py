@@ -40,8 +40,9 @@ from herdproof.protocols.group_protocol.traces.answers import untold
 from herdproof.protocols.group_protocol.traces.anybody import goes_to, in_replays
 from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
 from herdproof.protocols.group_protocol.traces.lines import member, members, owners
+from herdproof.protocols.group_protocol.traces.observed import unfollowed
 from herdproof.protocols.group_protocol.traces.tails import predecessors, unaccounted
-from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER, KAFKA, UNSEEN_STEPS
+from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdproof.protocols.group_replay import GroupReplay, places
 from herdspec.check.conformance.follow import ELSE, Call, Way, differences
@@ -561,14 +562,17 @@ ROWS: Mapping[str, Row] = {
 
 
 def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
-    """Whose lines are missing: of Kafka's coordinator each step; of others, what clients heard."""
-    if any(line.role == KAFKA for line in lines):
-        yield Missing(f"{UNSEEN_STEPS}: `herdproof audit` judges these", 0)
+    """Whose lines are missing, or say what is not followed."""
+    yield from unfollowed(lines)
     yield from untold(lines)
 
 
 def map_for(lines: Sequence[TraceLine]) -> TraceMap | None:
-    """The map of static members, if lines tell of any."""
+    """The map of Kafka's own answers, or of static members, if lines are, or tell of any."""
+    if any(line.action == ANSWERED for line in lines):
+        from herdproof.protocols.group_protocol.traces.observed_map import map_of_answers
+
+        return map_of_answers()
     if not any(line.arguments.get("instance") for line in lines):
         return None
     from herdproof.protocols.group_protocol.traces.static_members import map_of_statics
