@@ -73,7 +73,8 @@ def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumber
     Where lines are missing, as their own numbers tell, and others.
 
     A line that is not there, and that the next one of its process repeats, should be among them
-    (`with_repeated`): then it is no gap, nor are numbers that are other groups'.
+    (`with_repeated`): then it is no gap, nor are numbers that are other groups'. Of a group `alone`
+    others know of no gap that its own numbers do not tell: told twice, none would be closed.
     """
     gaps = []
     for index, why in found.gaps.items():
@@ -85,6 +86,8 @@ def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumber
             many = lines_between(last, line.sequence)
             exact = 0 < last < line.sequence  # else a former process may have gone on
             gaps.append(Gap(begin, index, why, line.role, line.node, many, exact))
+    if alone:
+        return gaps
     known = Repeated(found.lines)
     return [*gaps, *placed(found.lines, (each for each in missing if not known.tells(each)))]
 
