@@ -80,6 +80,8 @@ class LimitedConnection(asyncio.Protocol, ABC):
         """The connection is over, whoever ended it."""
         self._ended = self._over = True
         self._give_up_deadline()
+        # By this a transport of asyncio's holds itself: it would stay until all garbage is sought.
+        vars(self._transport).pop("_read_ready_cb", None)
         self._tell_closed()
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────

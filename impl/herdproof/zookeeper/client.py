@@ -30,8 +30,8 @@ time-out, and gives the connection up when two thirds have passed; but it counts
 ping, answered or not, so while requests go out it notices nothing. This client therefore also
 gives up a connection on which an operation has waited two thirds of the time-out for its answer.
 
-This leans on undocumented parts of kazoo 2.11 (all in `_Connection` and `_Handler`); each promise
-has its test in `integration/zookeeper/test_zookeeper_client.py`.
+This leans on undocumented parts of kazoo 2.11 (all in `_Connection`, `_Handler` and `Reply`); each
+promise has its test in `integration/zookeeper/test_zookeeper_client.py`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,16 @@ from kazoo.protocol.states import KeeperState
 from herdproof.errors import CallerError, WorldError
 from herdproof.troubles import Troubles
 from herdproof.zookeeper.courier import Courier
-from herdproof.zookeeper.kazoo_frames import CHANGES, LINKS, OPEN, OWN, READS, answer_of, frame_of
+from herdproof.zookeeper.kazoo_frames import (
+    CHANGES,
+    LINKS,
+    OPEN,
+    OWN,
+    READS,
+    Reply,
+    answer_of,
+    frame_of,
+)
 from herdproof.zookeeper.operations import (
     Answer,
     Link,
@@ -426,8 +435,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """
     Brings every callback to one place, in order, where kazoo has two threads that race.
 
-    A result calls its callbacks in the connection's thread at once, because the handler says that
-    it is not running; they only put things on the courier's queue.
+    What is told of a reply only puts things on the courier's queue, as do watches.
     """
 
     def __init__(self) -> None:
@@ -499,16 +507,13 @@ class _Connection(KazooClient):  # type: ignore[misc]
 
     def send(self, frame: Any, replied: Callable[[Any], None], number: int) -> bool:
         """Send on connection `number`, or answer `False` if it is not the one that stands."""
-        result = self.handler.async_result()
-        # Linked before it is queued: otherwise this thread might deliver it, after a later one.
-        result.rawlink(replied)
         with self.state_lock:
             if self._state != KeeperState.CONNECTED or self.number != number:
                 return False
-            asked = [(frame, result)]
+            asked = [(frame, Reply(replied))]
             if isinstance(frame, READS) and not self._synced:
                 self._synced = True
-                asked.insert(0, (frames.Sync(self.rooted("/")), self.handler.async_result()))
+                asked.insert(0, (frames.Sync(self.rooted("/")), Reply(lambda _: None)))
             self._queue.extend(asked)
             is_first = len(self._queue) <= len(asked)
         if is_first:  # who is behind others is seen once the last of these is sent

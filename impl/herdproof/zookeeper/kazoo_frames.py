@@ -129,30 +129,51 @@ def frame_of(
             assert_never(operation)
 
 
-def answer_of(operation: Operation, result: Any, unrooted: Callable[[str], str]) -> Answer:
+class Reply:
     """
-    The answer of kazoo to an operation, in our words.
+    The server's reply to a frame, as kazoo's connection hands it over; `tell` is told of it then.
 
-    `result` is kazoo's, and ready: a value or an exception; `unrooted` undoes `rooted`.
+    kazoo's own can be waited for, and takes some twenty objects for that.
     """
-    if result.exception is not None:
-        return _refusal(result.exception)
+
+    __slots__ = ("_tell", "exception", "value")
+
+    def __init__(self, tell: Callable[[Reply], None]) -> None:
+        self._tell = tell
+        self.value: Any = None
+        self.exception: Exception | None = None
+
+    def set(self, value: Any) -> None:
+        """It has come."""
+        self.value = value
+        self._tell(self)
+
+    def set_exception(self, exception: Exception) -> None:
+        """It says that something is wrong, or will not come."""
+        self.exception = exception
+        self._tell(self)
+
+
+def answer_of(operation: Operation, reply: Reply, unrooted: Callable[[str], str]) -> Answer:
+    """The reply to an operation, in our words; `unrooted` undoes `rooted`."""
+    if reply.exception is not None:
+        return _refusal(reply.exception)
     match operation:
         case Create():
-            return Created(unrooted(result.value))
+            return Created(unrooted(reply.value))
         case Delete():
             return Deleted()
         case Set():
-            return Changed(_stat(result.value))
+            return Changed(_stat(reply.value))
         case Multi():
-            return _outcome(operation, result.value)
+            return _outcome(operation, reply.value)
         case Exists():
-            return Found(None if result.value is None else _stat(result.value))
+            return Found(None if reply.value is None else _stat(reply.value))
         case Get():
-            data, stat = result.value
+            data, stat = reply.value
             return Data(data, _stat(stat))
         case Children():
-            return Names(in_order(result.value))
+            return Names(in_order(reply.value))
         case Sync():
             return Synced()
         case _:

@@ -128,13 +128,14 @@ class Keeper:
         if isinstance(operation, Get | Exists | Children) and operation.watch:
             kind = CHILDREN if isinstance(operation, Children) else DATA
             self._watches.add((operation.path, kind))
-        since = time.perf_counter()
-
-        def answered(answer: Answer) -> None:
-            self._owner.asked(operation, answer, time.perf_counter() - since)
-            tell(answer)
-
+        answered = partial(self._answered, operation, time.perf_counter(), tell)
         self._election.client.submit(operation, self._teller(answered))
+
+    def _answered(
+        self, operation: Operation, since: float, tell: Callable[[Answer], None], answer: Answer
+    ) -> None:
+        self._owner.asked(operation, answer, time.perf_counter() - since)
+        tell(answer)
 
     async def ask(self, operation: Operation) -> Answer:
         """Send an operation and wait for its answer."""
@@ -144,12 +145,12 @@ class Keeper:
 
     def _teller(self, tell: Callable[..., None]) -> Callable[..., None]:
         """Have the loop's thread call `tell`; when the loop has ended, nobody wants to know."""
+        return partial(self._hand_over, tell)
 
-        def from_any_thread(*what: object) -> None:
-            self._told.append(partial(tell, *what))
-            self._call()
-
-        return from_any_thread
+    def _hand_over(self, tell: Callable[..., None], *what: object) -> None:
+        """Have this told by the loop's thread; run by any."""
+        self._told.append(partial(tell, *what))
+        self._call()
 
     def _call(self) -> None:
         """Ask the loop to hear what was told, once for all that is told until it does."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import struct
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -451,3 +453,29 @@ def test_who_is_wrong_here_is_said(first: bytes, who: str) -> None:
         assert [told[1] for told in stage.owner.told] == [who, "closed"]
 
     on_loopback(scene)
+
+
+def test_a_closed_connection_is_gone_before_anybody_looks_for_garbage() -> None:
+    """Whoever connects again and again leaves nothing: old objects are hardly ever looked at."""
+
+    async def scene(stage: Stage) -> None:
+        """The scene."""
+        owner = stage.owner
+        peer = await stage.connect()
+        peer.send(CONSULT)
+        await owner.have_been_told(1)
+        transport = weakref.ref(owner.channels.pop()._transport)
+        peer.writer.close()
+        await owner.eventually(*owner.told, (1, "closed"))
+
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while transport() is not None and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.002)
+
+        assert transport() is None
+
+    gc.disable()
+    try:
+        on_loopback(scene)
+    finally:
+        gc.enable()

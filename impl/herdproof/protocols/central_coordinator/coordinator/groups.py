@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec import Struct
+
 from herdproof.consuming.assignment import Partition, Share
 from herdproof.consuming.offsets import Offset
 from herdproof.consuming.subscription import Named, Subscription
@@ -101,8 +103,7 @@ class Ghost:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True, gc=False):
     """Who owns a partition, by ZooKeeper."""
 
     consumer_id: str

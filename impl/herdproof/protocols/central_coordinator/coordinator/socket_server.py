@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Member
@@ -33,6 +35,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
     StopResponse,
 )
+from herdproof.shells.expiry import Expired, Key
 
 Request: TypeAlias = Ping | Stop | Start
 Failed: TypeAlias = Callable[[int, str], None]
@@ -51,8 +54,7 @@ _SENDS: dict[type[Request], CoordinatorAction] = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class Outstanding:
+class Outstanding(Struct, eq=False, gc=False):
     """A request that is not answered yet."""
 
     request: Request
@@ -65,6 +67,10 @@ class Channel:
     """One connection: who has registered over it, and its window."""
 
     number: int
+    silent: Key
+    """What waits for the answer to a request, …"""
+    expired: Expired
+    """… and what is done when none comes; made once, since very many wait at a time."""
     member: Member | None = None
     registers: bool = False
     """A Register came over it; there is only one."""
@@ -99,7 +105,8 @@ class SocketServer(CorePart):
             self._outbox.report(What.CHANNEL_REFUSED, channel=number)
             self._outbox.emit(Close(number, f"{self._settings.max_channels} channels are open"))
             return
-        self.channels[number] = Channel(number)
+        expired = partial(self._expired, number)
+        self.channels[number] = Channel(number, ("request", number), expired)
         patience_ms = self._settings.register_timeout_ms
         self._after(patience_ms, ("register", number), partial(self._silent, number))
 
@@ -171,7 +178,7 @@ class SocketServer(CorePart):
             self.accuse(number, f"answers a {request} by a {type(frame.message).__name__}")
             return None
         channel.outstanding = None
-        self._purgatory.clear(("request", number))
+        self._purgatory.clear(channel.silent)
         return outstanding
 
     def go_on(self, number: int) -> None:
@@ -217,13 +224,12 @@ class SocketServer(CorePart):
 
     def _send_copy(self, channel: Channel, outstanding: Outstanding, patience_ms: int) -> None:
         """Send a request, and set the watcher that its response clears."""
-        number = channel.number
         frame = Frame(
             outstanding.request, channel.correlation_id, self._context.epoch,
             outstanding.generation, self._name,
         )  # fmt: skip
-        self._outbox.emit(Send(number, frame))
-        self._after(patience_ms, ("request", number), partial(self._expired, number))
+        self._outbox.emit(Send(channel.number, frame))
+        self._after(patience_ms, channel.silent, channel.expired)
 
     def _expired(self, number: int) -> None:
         """A request was not answered in time: a ping is sent again, up to its retries."""

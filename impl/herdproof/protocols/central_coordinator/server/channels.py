@@ -26,6 +26,9 @@ PORTION = 64
 UNASKED_BYTES = 64 * 1024
 """The most of a frame that speaks of nothing that this peer was told: twice a Register."""
 
+NONE: Iterator[Frame] = iter(())
+"""The frames of whoever has sent none: what is kept of 10,000 is looked through for garbage."""
+
 
 class ChannelOwner(Protocol):
     """Whose the channels are."""
@@ -54,7 +57,7 @@ class ServerChannel(LimitedConnection):
         super().__init__(limits)
         self._owner = owner
         self._conversation = Conversation(None, limits.max_frame_bytes, UNASKED_BYTES)
-        self._frames: Iterator[Frame] = iter(())
+        self._frames = NONE
         self._is_paused = False
         """No more is read before all that came is taken."""
         self._first = b""
@@ -121,6 +124,7 @@ class ServerChannel(LimitedConnection):
 
     def _all_taken(self) -> None:
         """All frames that are there are taken: more may come."""
+        self._frames = NONE
         if self._is_paused:
             self._is_paused = False
             self._transport.resume_reading()
