@@ -36,6 +36,8 @@ KNOWN = (Address("one", 1), Address("two", 2), Address("three", 3))
 LISTED = (BrokerInfo("", 7, "seven", 7), BrokerInfo("", 8, "eight", 8))
 T0, T1 = Offset("t", "0", 40), Offset("t", "1", 41)
 SESSION_MS, PING_MS = 10_000, 2_000
+ENDLESS = 1_000
+"""A core that wants to be woken so often at one time goes round for ever."""
 
 
 class Script:
@@ -52,6 +54,8 @@ class Script:
         self.effects: list[ConsumerEffect] = []
         self.steps: list[Step] = []
         self.wakes_ms: int | None = None
+        self.wakes = 0
+        """Number of wakes in a row that no time has passed before."""
         self.correlation_id = 100
 
     def __call__(self, event: ConsumerEvent, after_ms: int = 0) -> Script:
@@ -69,7 +73,10 @@ class Script:
     def wake(self) -> Script:
         """Let time pass until the core wants to be woken, and wake it."""
         assert self.wakes_ms is not None
-        return self(Tick(), after_ms=max(0, self.wakes_ms - self.now_ms))
+        after_ms = max(0, self.wakes_ms - self.now_ms)
+        self.wakes = 0 if after_ms else self.wakes + 1
+        assert self.wakes < ENDLESS, "it asks to be woken again and again, without an end"
+        return self(Tick(), after_ms)
 
     def of(self, kind: type[E]) -> list[E]:
         """The effects of a kind."""

@@ -6,6 +6,8 @@ Reference: docs/coordinator.md, "Partitions without a reader".
 
 from __future__ import annotations
 
+import pytest
+
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import VOCABULARY, What
@@ -40,6 +42,21 @@ def test_a_lease_is_waited_for_with_a_sentence() -> None:
     assert {r["why"]: r["ms"] for r in w.told(What.UNREAD)}["lease"] == LEASE_MS
     [done] = w.told(What.REBALANCE_DONE)
     assert (done["ms"], done["whole_ms"]) == (0, LEASE_MS)
+
+
+@pytest.mark.parametrize(("owners", "more"), [(1, ""), (2, ", and 1 more"), (3, ", and 2 more")])
+def test_of_many_leases_one_is_named_and_the_others_are_counted(owners: int, more: str) -> None:
+    """Owners of before the election whom nobody has heard of since."""
+    w = elected()
+    for name in "abc"[:owners]:
+        w.register(name)
+    w.depose()
+    w.elect()
+
+    w.register("z")
+
+    [waits] = w.told(What.REBALANCE_WAITS)
+    assert str(waits["why"]).endswith(f"s left{more}")
 
 
 def test_who_leaves_is_not_waited_for() -> None:

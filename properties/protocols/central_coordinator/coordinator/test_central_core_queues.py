@@ -10,6 +10,7 @@ References: PROTOCOLS.md, section B (rebalanceRequestQ, request expiry).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -17,17 +18,19 @@ import pytest
 
 from herdproof.protocols.central_coordinator.coordinator import coordinator, outbox, pings, store
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Phase
-from herdproof.protocols.central_coordinator.coordinator.rebalancing import rebalance
+from herdproof.protocols.central_coordinator.coordinator.rebalancing import planner, rebalance
 from herdproof.protocols.central_coordinator.events import (
+    Ask,
     Close,
     CoordinatorEffect,
     CoordinatorEvent,
     Send,
+    Tick,
 )
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import Ping, Stop
 from herdproof.shells.expiry import Purgatory
-from herdproof.zookeeper.operations import Multi
+from herdproof.zookeeper.operations import Get, Multi
 from properties.protocols.central_coordinator.coordinator.core_world import (
     GROUP,
     PATHS,
@@ -109,6 +112,49 @@ def test_groups_are_spread_over_the_handlers() -> None:
     assert {rebalancer.handler_of(Group(f"g{n}")) for n in range(40)} == {0, 1, 2, 3}
 
 
+# ── Pings ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_is_closed_is_struck_off_the_pings_when_it_is_due() -> None:
+    """Not before, and nobody is pinged before that is due."""
+    due = elected().core.ping_scheduler
+    due.schedule(17, 1_000_000, 1_000)
+
+    due.run(1_000_999)
+    assert due.due() == 1_001_000
+    due.run(1_001_000)
+
+    assert due.due() is None
+
+
+def test_who_is_pinged_is_counted_where_it_is_pinged_next() -> None:
+    """And nowhere else: so a crowd that comes later knows which moments have room."""
+    w = elected()
+    for name, after_ms in (("a", 0), ("b", 0), ("c", 7), ("d", 130)):
+        w.advance(after_ms)
+        w.register(name)
+    due = w.core.ping_scheduler
+
+    for _ in range(30):
+        w.advance(150)
+        assert due._due == Counter(at_ms // pings.MOMENT_MS for at_ms, _ in due.queue)
+
+
+def test_who_was_pinged_leaves_room_for_one_other() -> None:
+    """A moment has room for so many, and for as many more as are over."""
+    due, now_ms = elected().core.ping_scheduler, 1_000_000
+    due.schedule(1, now_ms - 1_000, 1_000)
+    for number in range(pings.CROWD - 1):
+        due.schedule(number, now_ms - 1_000, 1_005)
+    due.run(now_ms)
+    due.schedule(2, now_ms, 5)
+    assert due.due() == now_ms + 5
+
+    due.schedule(3, now_ms, 5)
+
+    assert due.due() == now_ms + 1
+
+
 # ── The limits of one event ─────────────────────────────────────────────────────────────────
 
 
@@ -130,6 +176,23 @@ def most_in_an_event(w: World, kind: Callable[[object], bool], act: Callable[[],
 def is_sent(*kinds: type) -> Callable[[object], bool]:
     """Tells of an effect whether it sends such a message."""
     return lambda effect: isinstance(effect, Send) and isinstance(effect.frame.message, kinds)
+
+
+def test_what_waits_for_the_next_tick_is_asked_once() -> None:
+    """A question that an event has no room for is put by the next one, and by no later one."""
+    box = outbox.Outbox()
+    box.begin(0)
+    for number in range(outbox.FULL + 1):
+        box.ask(Get(f"/{number}"), outbox.ignore)
+    assert len(box.effects) == outbox.FULL
+
+    box.begin(1)
+    box.go_on()
+    box.go_on()
+
+    assert [ask.operation for ask in box.effects if isinstance(ask, Ask)] == [
+        Get(f"/{outbox.FULL}")
+    ]
 
 
 def test_who_is_silent_is_given_up_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +237,51 @@ def test_rebalances_of_many_groups_begin_by_turns(monkeypatch: pytest.MonkeyPatc
 
     assert most_in_an_event(w, is_sent(Stop), change) == 2
     assert [member.count(Stop) for member in members] == [count + 1 for count in before]
+
+
+def groups_of(w: World, handler: int, number: int) -> list[str]:
+    """Names of so many groups that this handler has."""
+    names = (f"g{n}" for n in range(1_000))
+    return [name for name in names if w.core.rebalancer.handler_of(Group(name)) == handler][:number]
+
+
+def test_what_one_handler_has_left_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next tick is due, though all others have nothing left."""
+    monkeypatch.setattr(rebalance, "AT_ONCE", 1)
+    w = elected(settings=Settings(request_handlers=2))
+    members = [w.register("c", group=name) for name in groups_of(w, 0, 2)]
+    w.advance(100)
+
+    w.topic("t", 5)
+    assert w.wake_ms == w.now_ms
+    w.advance(0)
+
+    assert [len(member.fetches) for member in members] == [5, 5]
+
+
+def test_the_handlers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose groups use a portion up works last in the next one: nobody waits for it for ever."""
+    w = elected(settings=Settings(request_handlers=2))
+    for name in [*groups_of(w, 0, 2), *groups_of(w, 1, 2)]:
+        w.register("c", group=name)
+    w.advance(100)
+    rebalancer, begun = w.core.rebalancer, list[int]()
+    begin = rebalancer.rebalance
+
+    def noted(group: Group) -> None:
+        begun.append(rebalancer.handler_of(group))
+        begin(group)
+
+    monkeypatch.setattr(rebalancer, "rebalance", noted)
+    monkeypatch.setattr(planner, "PORTION", 1)
+    w.advance(2_000)  # whatever was left of the last portion is
+
+    w.topic("t", 5)
+    while len(begun) < 4:
+        w.open()  # other events come in between, and begin with nothing
+        w.give(Tick())
+
+    assert begun[:4] in ([0, 1, 0, 1], [1, 0, 1, 0])
 
 
 def test_the_owners_of_many_partitions_are_written_by_turns(

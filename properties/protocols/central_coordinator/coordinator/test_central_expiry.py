@@ -187,6 +187,19 @@ def test_a_group_that_another_protocol_has_does_not_expire() -> None:
     assert w.is_stored()
 
 
+def test_what_others_have_beside_it_stays() -> None:
+    """The node above is theirs, too: it does not go, and does not keep the group, either."""
+    w = DatedWorld()
+    w.leave(w.consumed())
+    theirs = f"{PATHS.ids(GROUP).rpartition('/')[0]}/theirs"
+    w.make(theirs)
+
+    w.advance(RETENTION_MS + LATE_MS)
+
+    assert not w.is_stored()
+    assert w.stored(theirs) is not None
+
+
 def test_groups_may_be_kept_for_ever() -> None:
     """A retention of 0 is none."""
     w = DatedWorld(Settings(group_retention_ms=0, group_check_ms=CHECK_MS))

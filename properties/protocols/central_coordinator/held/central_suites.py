@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -129,15 +129,17 @@ def module_named(module: str) -> ModuleType:
     return import_module(f"properties.{module}")
 
 
-def scenarios(module: ModuleType) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The tests of a module that need nothing but themselves, once for each of their cases."""
+def scenarios(
+    module: ModuleType, fixtures: Collection[str] = ()
+) -> Iterator[tuple[str, Callable[..., None]]]:
+    """The tests of a module that need no fixture but these, once for each of their cases."""
     for name, test in vars(module).items():
         if not name.startswith("test_") or hasattr(test, "is_hypothesis_test"):
             continue
         marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
         for chosen in product(*(cases(*mark.args) for mark in marks)):
             arguments = {name: value for case in chosen for name, value in case.items()}
-            if inspect.signature(test).parameters.keys() == arguments.keys():
+            if inspect.signature(test).parameters.keys() - set(fixtures) == arguments.keys():
                 yield name, partial(test, **arguments)
 
 

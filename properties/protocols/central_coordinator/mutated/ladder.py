@@ -10,6 +10,7 @@ a mutant's lines is tried: all else comes to what it came to without the mistake
 
 from __future__ import annotations
 
+import inspect
 import os
 import resource
 import select
@@ -55,22 +56,34 @@ from properties.protocols.central_coordinator.held.central_suites import (
 )
 from properties.protocols.central_coordinator.mutated.made import CORES, Mutant, drawn
 
-SEED, NUMBER = 18, 237
-"""The sample, in which every mutant has the same chance; of the 300 wanted, so many were run."""
+SEED, NUMBER = 18, 300
+"""The sample, in which every mutant has the same chance."""
+
+HERE = Path(__file__).parent
+PROPERTIES = HERE.parents[2]
+TESTED = (HERE.parent / "coordinator", HERE.parent / "client", HERE)
+"""Where the tests of the cores are."""
+SHELLS = {"test_central_session", "test_central_commits", "test_consumer_arguments"}
+"""Among them, those of what has threads and sockets."""
+
+
+def named(file: Path) -> str:
+    """A module of tests by folder and name."""
+    return ".".join(file.relative_to(PROPERTIES).with_suffix("").parts)
+
 
 SCENARIOS = (
-    *(name for name in CORE_TESTS if ".coordinator." in name or ".client." in name),
+    *(name for name in CORE_TESTS if "central_coordinator" not in name or ".wire." in name),
     *(
-        f"protocols.central_coordinator.coordinator.test_central_{name}"
-        for name in ("startup", "expiry", "edited_epoch", "availability")
+        named(file)
+        for folder in TESTED
+        for file in sorted(folder.rglob("test_*.py"))
+        if file.stem not in {*SHELLS, "test_core_mutants"}
     ),
-    "protocols.central_coordinator.client.test_central_leave",
-    "protocols.central_coordinator.client.test_central_positions",
-    "protocols.central_coordinator.mutated.test_central_matches",
-    "protocols.central_coordinator.mutated.test_central_unnoticed",
     "protocols.election.test_edited_nodes",
+    "protocols.election.test_elector_steps",
 )
-"""Tests of the cores; of each, the scenarios that need no fixture."""
+"""Tests of the cores; of each, the scenarios that need no fixture but `monkeypatch`."""
 
 SEEDS: dict[Config, int] = {
     DEFAULT: 4, LARGER: 2, SESSIONS_END: 2, LOST_MEMBERS: 2, PAUSES: 2, NEW_TOPICS: 2, CROWDED: 1,
@@ -80,10 +93,12 @@ SEEDS: dict[Config, int] = {
 REPLAYED = 1
 """Number of runs, from seed 0 on, whose traces are replayed in the spec."""
 
-PROBE_S = 5.0
-"""A probe that takes more of a processor hangs: each takes less than one second."""
+PROBE_S, TIMES = 2.0, 10
+"""A probe hangs that takes so much more of a processor, and so many times its own time."""
+HUNG = 12
+"""The most of a mutant's probes that may hang: another may end, and say what is wrong."""
 CPU_S, WALL_S = 60, 900
-"""So does a mutant: of a processor, and in all (the machine is shared)."""
+"""A mutant hangs that takes more: of a processor, and in all (the machine is shared)."""
 MEMORY_BYTES = 2 << 30
 """The most that a mutant may take besides what was taken before it."""
 
@@ -98,6 +113,8 @@ class Probe:
     rung: str
     name: str
     run: Callable[[], str | None]
+    seconds: float = 0.0
+    """What it takes of a processor, without a mistake."""
 
     def noticed(self) -> str:
         """By what something is noticed; "" if nothing is."""
@@ -113,8 +130,17 @@ Ladder: TypeAlias = Sequence[Probe]
 def scenes(modules: Iterable[str] = SCENARIOS) -> Iterator[Probe]:
     """The scenarios of the cores' tests."""
     for module in modules:
-        for name, scenario in scenarios(module_named(module)):
-            yield Probe("tests", f"{module.rpartition('.')[2]}::{name}", scenario)
+        for name, scenario in scenarios(module_named(module), {"monkeypatch"}):
+            yield Probe("tests", f"{module.rpartition('.')[2]}::{name}", partial(played, scenario))
+
+
+def played(scenario: Callable[..., None]) -> None:
+    """Run a scenario, with the fixture if it needs that."""
+    if "monkeypatch" not in inspect.signature(scenario).parameters:
+        scenario()
+        return
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        scenario(monkeypatch=monkeypatch)
 
 
 def worlds() -> Iterator[Probe]:
@@ -167,15 +193,14 @@ class Reached:
     """By line of the cores, the probes that run it."""
 
     def __init__(self, probes: Ladder) -> None:
-        self.probes = probes
+        self.probes: list[Probe] = []
         self.by_line: dict[Line, set[int]] = {}
-        self.seconds: list[float] = []
         for number, probe in enumerate(probes):
             lines: set[Line] = set()
             began = time.process_time()
             with lines_run(lines):
                 noticed = probe.noticed()
-            self.seconds.append(time.process_time() - began)
+            self.probes.append(replace(probe, seconds=time.process_time() - began))
             assert not noticed, f"{probe.name} finds {noticed} in the cores as they are"
             for line in lines:
                 self.by_line.setdefault(line, set()).add(number)
@@ -186,7 +211,7 @@ class Reached:
         lines = [self.by_line.get((str(mutant.file), line), set()) for line in mutant.lines]
         numbers = sorted(
             set().union(*lines),
-            key=lambda n: (rungs.index(self.probes[n].rung), self.seconds[n]),
+            key=lambda n: (rungs.index(self.probes[n].rung), self.probes[n].seconds),
         )
         return [self.probes[number] for number in numbers]
 
@@ -232,6 +257,17 @@ class Fate:
 
 def fate(mutant: Mutant, probes: Ladder) -> Fate:
     """Plant a mutant in a process of its own, and try one probe after the other."""
+    told = apart(lambda: tried(mutant, probes))
+    return msgspec.json.decode(told, type=Fate) if told else Fate(mutant.id, HANGS)
+
+
+def differences(mutant: Mutant, probes: Ladder) -> tuple[int, int]:
+    """How often a mutant is come by, and how often its mistake would make a difference there."""
+    return msgspec.json.decode(apart(lambda: differed(mutant, probes)), type=tuple[int, int])
+
+
+def apart(do: Callable[[], Any]) -> bytes:
+    """Do something in a process of its own, and answer with what comes of it, as JSON."""
     reads, writes = os.pipe()
     with warnings.catch_warnings():  # of threads, none of which the child needs
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -239,7 +275,7 @@ def fate(mutant: Mutant, probes: Ladder) -> Fate:
     if not child:
         with suppress(BaseException):
             os.close(reads)
-            os.write(writes, msgspec.json.encode(tried(mutant, probes)))
+            os.write(writes, msgspec.json.encode(do()))
         os._exit(0)
     os.close(writes)
     with os.fdopen(reads, "rb") as pipe:
@@ -248,7 +284,15 @@ def fate(mutant: Mutant, probes: Ladder) -> Fate:
     if not ready:
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return msgspec.json.decode(told, type=Fate) if told else Fate(mutant.id, HANGS)
+    return told
+
+
+def differed(mutant: Mutant, probes: Ladder) -> tuple[int, int]:
+    """The same, here, for ever."""
+    differs = mutant.watch()
+    for probe in probes:
+        assert not probe.noticed(), "it changes nothing"
+    return differs.total(), differs[True]
 
 
 def tried(mutant: Mutant, probes: Ladder) -> Fate:
@@ -258,17 +302,20 @@ def tried(mutant: Mutant, probes: Ladder) -> Fate:
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY_BYTES, taken + MEMORY_BYTES))
     signal.signal(signal.SIGPROF, too_long)
     mutant.plant()
-    found = Fate(mutant.id, SURVIVED, tried=len(probes))
+    found, hung = Fate(mutant.id, SURVIVED, tried=len(probes)), 0
     for number, probe in enumerate(probes, start=1):
-        signal.setitimer(signal.ITIMER_PROF, PROBE_S)
+        signal.setitimer(signal.ITIMER_PROF, PROBE_S + TIMES * probe.seconds)
         try:
             by = probe.noticed()
         except TooLong:
             by = HANGS
         if by:
             fate = HANGS if by is HANGS else KILLED
-            found = Fate(mutant.id, fate, probe.rung, probe.name, by, number)
-            break
+            hung += fate is HANGS
+            if not found.by or fate is KILLED:
+                found = Fate(mutant.id, fate, probe.rung, probe.name, by, number)
+            if fate is KILLED or hung == HUNG:
+                break
     signal.setitimer(signal.ITIMER_PROF, 0)
     return replace(found, seconds=round(time.process_time(), 2))
 

@@ -10,7 +10,8 @@ function's code is exchanged in memory, so that whoever holds the function has t
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -34,6 +35,7 @@ CORES = (
 )
 """Modules without sockets, clocks or threads: all that decides."""
 PACKAGES = ROOM.parents[2]
+_WATCHED = "_value_that_is_watched"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,31 @@ class Mutant:
 
     def plant(self) -> None:
         """Make the mistake here, for ever: for processes that end after it."""
-        exchange(parsed(self.file), self._node, self._new)
+        self._put(self._new)
+
+    def watch(self) -> Counter[bool]:
+        """Make none, and count how often the mistake would have made a difference there, or not."""
+        assert isinstance(self._node, ast.expr), "a statement has no value"
+        assert isinstance(self._new, ast.expr)
+        differs: Counter[bool] = Counter()
+        is_test = self.operator in ("drop", "negate")
+
+        def watched(value: Any, mistaken: Callable[[], Any]) -> Any:
+            other = mistaken()
+            differs[bool(value) is not bool(other) if is_test else value != other] += 1
+            return value
+
+        live(self.file, self.function).__globals__[_WATCHED] = watched
+        nothing = ast.arguments([], [], None, [], [], None, [])
+        self._put(
+            ast.Call(
+                ast.Name(_WATCHED, ast.Load()), [self._node, ast.Lambda(nothing, self._new)], []
+            )
+        )
+        return differs
+
+    def _put(self, new: ast.AST) -> None:
+        exchange(parsed(self.file), self._node, new)
         whole = compile(parsed(self.file), self.file, "exec", dont_inherit=True)
         function = live(self.file, self.function)
         function.__code__ = next(
@@ -139,6 +165,8 @@ class CorePlaces(Places):
                 value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super"))))
             ):
                 return False  # the code without it has no `__class__`, and is none of that function
+            case ast.Delete(targets=[ast.Name()]):
+                return False  # it says that an argument is not used
             case ast.Expr(value=ast.Call(func=ast.Attribute())) | ast.Delete():
                 return True
         return super().changes(s)

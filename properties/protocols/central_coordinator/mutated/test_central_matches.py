@@ -86,6 +86,18 @@ def test_a_portion_holds_nobody_up() -> None:
     assert not told.matches.is_busy()
 
 
+@pytest.mark.parametrize(("more", "matched"), [(-1, 2), (0, 2), (1, 3)])
+def test_a_portion_is_taken_to_its_end_and_no_further(more: int, matched: int) -> None:
+    """What begins within it is matched, if only its first step is; what would begin after waits."""
+    told, topics = Told(), ["right-0", "right-1", "right-2", "right-3"]
+    told.hold(RIGHT)
+    told.matches._left = 2 * RIGHT.steps(topics[0]) + more
+
+    told.add(*topics)
+
+    assert told.done == [RIGHT.text(), *topics[:matched]]
+
+
 @pytest.mark.parametrize("names", [1, MANY - 1, MANY, MANY + 1])
 def test_columns_are_what_each_subscription_says(names: int) -> None:
     """

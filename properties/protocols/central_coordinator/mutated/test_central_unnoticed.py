@@ -10,28 +10,39 @@ import json
 
 import pytest
 
-from herdproof.consuming.events import Deliver, Resolved
+from herdproof.consuming.events import Deliver, Resolved, RevocationHandled
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.consuming.subscription import parse
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
+from herdproof.protocols.central_coordinator.client.server_cluster import ServerCluster
 from herdproof.protocols.central_coordinator.coordinator.directory import read_broker
-from herdproof.protocols.central_coordinator.coordinator.groups import Interests
+from herdproof.protocols.central_coordinator.coordinator.groups import Interests, Phase
 from herdproof.protocols.central_coordinator.coordinator.outbox import FULL
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.planner import said_in
-from herdproof.protocols.central_coordinator.coordinator.store import REPAIRS
+from herdproof.protocols.central_coordinator.coordinator.store import AT_ONCE, REPAIRS
 from herdproof.protocols.central_coordinator.events import (
+    Closed,
+    Connect,
+    Connected,
     CoordinatorEffect,
     CoordinatorEvent,
+    Received,
     Send,
     Shutdown,
+    Subscribe,
     Tick,
 )
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import (
+    NO_COORDINATOR,
     CommitResponse,
+    Consult,
     ErrorCode,
+    Frame,
     Leave,
     LeaveResponse,
+    RegisterResponse,
     Stop,
 )
 from herdproof.protocols.election.elector import (
@@ -50,12 +61,18 @@ from herdproof.protocols.election.elector import (
 )
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import Answer, Check, Get, Link, Multi, Operation, Refusal, Why
-from properties.protocols.central_coordinator.client.consumer_script import T0, started
+from properties.protocols.central_coordinator.client.consumer_script import (
+    SESSION_MS,
+    T0,
+    Script,
+    started,
+)
 from properties.protocols.central_coordinator.coordinator.core_world import (
     GROUP,
     PATHS,
     World,
     elected,
+    phase,
 )
 from properties.protocols.central_coordinator.coordinator.test_central_expiry import (
     RETENTION_MS,
@@ -127,24 +144,46 @@ def test_who_is_given_more_than_a_start_can_say_is_given_what_it_can() -> None:
     assert len(w.told(What.PARTITIONS_UNREAD)) == 2
 
 
-def test_a_crowd_that_is_stored_at_once_is_admitted_in_portions() -> None:
-    """One event does not let in more than it has room for."""
-    w = elected(1)
-    w.register("first")
+def sizes_of_events(w: World) -> list[int]:
+    """How much comes of each event, from now on."""
     sizes: list[int] = []
     receive = w.core.receive
 
     def noted(event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
-        """Note how much comes of an event."""
         effects = receive(event, now_ms)
         sizes.append(len(effects))
         return effects
 
     w.core.receive = noted  # type: ignore[method-assign]
+    return sizes
+
+
+def test_a_crowd_that_is_stored_at_once_is_admitted_in_portions() -> None:
+    """One event does not let in more than it has room for."""
+    w = elected(1)
+    w.register("first")
+    sizes = sizes_of_events(w)
     w.hold()
     crowd = [w.register(f"c{number}") for number in range(2 * FULL)]
     w.release_all()
     w.advance(2_000)
+
+    assert {one.error for one in crowd} == {ErrorCode.NONE}
+    assert FULL <= max(sizes) < 2 * FULL
+
+
+def test_a_crowd_is_admitted_in_portions_while_its_group_waits_for_a_lease() -> None:
+    """The group is open then: it is only the event that has no room for all of them."""
+    w = elected(2)
+    w.register("first")
+    w.close(w.register("lost"))
+    assert phase(w) is Phase.WAITING
+    sizes = sizes_of_events(w)
+
+    w.hold()
+    crowd = [w.register(f"c{number}") for number in range(2 * FULL)]
+    w.release_all()
+    w.advance(100)
 
     assert {one.error for one in crowd} == {ErrorCode.NONE}
     assert FULL <= max(sizes) < 2 * FULL
@@ -287,6 +326,113 @@ def test_nothing_is_remembered_of_a_group_that_is_gone() -> None:
     assert not w.core.store.versions
 
 
+def test_what_was_deleted_is_not_written_over() -> None:
+    """Whose subscription is gone registers again: ZooKeeper is asked for nothing impossible."""
+    w = elected()
+    w.register("a")
+    w.send(w.register("b"), Leave())
+    assert w.stored(PATHS.subscription(GROUP, "b")) is None
+    w.refused.clear()
+
+    w.register("b")
+
+    assert w.stored(PATHS.subscription(GROUP, "b")) is not None
+    assert w.refused == []
+
+
+def test_shares_that_are_asked_for_while_a_group_is_read_are_whole_once_it_is() -> None:
+    """Owners come one by one; what was known of them before another one came is of no use."""
+    w = elected(3)
+    w.register("a")
+    w.depose()
+    w.hold()
+    w.elect()
+
+    while w.held:
+        w.release()
+        if GROUP in w.core.groups:
+            w.core.groups[GROUP].share_of("1-1")
+
+    group = w.core.groups[GROUP]
+    assert group.loaded
+    assert sorted(group.share_of("1-1")) == [("t", "0"), ("t", "1"), ("t", "2")]
+
+
+def test_who_has_nothing_is_not_taken_over_by_another_consumer() -> None:
+    """A registration that lives has its consumer, also where ZooKeeper says nothing of it."""
+    w = elected(1)
+    a, b = w.register("a", former=()), w.register("b", former=())
+    [idle] = [one for one in (a, b) if not one.fetches]
+    said = idle.last(RegisterResponse)
+    assert isinstance(said, RegisterResponse)
+
+    thief = w.register("thief", former=(), resumes=said.member, generation=w.generation())
+
+    assert (thief.error, idle.closed) == (ErrorCode.STALE_GENERATION, False)
+
+
+@pytest.mark.parametrize("partitions", [1, 2 * AT_ONCE])
+def test_each_write_of_offsets_is_told_and_so_is_its_answer(partitions: int) -> None:
+    """In as many parts as it has: each is a step, which ends before the next one begins."""
+    w = elected(partitions)
+    a = w.register("a")
+    a.fetches = dict.fromkeys(a.fetches, 7)
+    w.steps.clear()
+
+    w.advance(3_000)
+
+    asked = [step.number for step in w.steps if step.action == "flush_offsets"]
+    assert len(asked) == (1 if partitions == 1 else 2)
+    told = [step.number for step in w.steps if step.number in asked]
+    assert told == [number for each in asked for number in (each, each)]
+
+
+def test_who_reports_nothing_new_leads_to_no_write() -> None:
+    """Nor to a timer that would find nothing to be written."""
+    w = elected()
+    w.register("a", ping_interval_ms=2_000)
+    w.advance(4_500)
+
+    assert ("flush", 0) not in w.core.context.purgatory.watchers
+
+
+def test_a_group_whose_rebalance_has_failed_waits_for_nobody() -> None:
+    """Who had not answered its Start is asked anew, with all others."""
+    w = elected()
+    w.register("a", mute=True)
+    b = w.register("b", mute=True)
+    w.answer(w.consumers[1])
+    w.answer(b)
+    assert phase(w) is Phase.STARTING
+
+    w.close(b)
+
+    assert w.told(What.REBALANCE_FAILED)
+    assert not w.core.groups[GROUP].waiting
+
+
+def test_topics_that_are_forgotten_have_changed() -> None:
+    """No plan that was made for them is taken for one of the next election's."""
+    w = elected()
+    known = w.core.topics.changes
+
+    w.depose()
+
+    assert w.core.topics.changes > known
+
+
+def test_who_is_deposed_has_nobody_waiting_for_an_answer() -> None:
+    """All channels are closed, and what was asked for them is forgotten."""
+    w = elected()
+    w.hold()
+    w.give(Received(w.open(), Frame(Consult())))
+    assert w.core.directory._waiting
+
+    w.depose()
+
+    assert not w.core.directory._waiting
+
+
 # ── The consumer ────────────────────────────────────────────────────────────────────────────
 
 
@@ -318,6 +464,54 @@ def test_who_leaves_tells_of_its_last_step_once() -> None:
     told = script(Shutdown()).steps + script.answer(LeaveResponse(ErrorCode.NONE)).steps
 
     assert [step.action for step in told].count("on_lost_connection") == 1
+
+
+def test_what_is_to_be_stored_again_waits_for_a_registration() -> None:
+    """Until that is answered time alone does nothing for it, and is not asked for, either."""
+    script = started(Offset("t", "0", NO_OFFSET), member="1-1")
+    script(Resolved(Offset("t", "0", 17), 1))
+    script.answer(CommitResponse(ErrorCode.NOT_STORED))
+    script(Closed(script.channel))
+    script(Tick(), after_ms=6_000)
+    script.consult()
+
+    script(Connected(script.channel))
+
+    assert script.core.phase is ConsumerPhase.REGISTERING
+    assert script.wakes_ms is not None
+    assert script.wakes_ms > script.now_ms
+
+
+def test_who_has_wound_up_consults_at_once() -> None:
+    """Its back-off is long over, and the lease that it waited for concerns nobody any more."""
+    script = started(T0, resumes=False, listens=True, member="1-1")
+    script(Closed(script.channel))
+    script(Tick(), after_ms=SESSION_MS // 2)
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
+
+    script(RevocationHandled())
+    script.wake()
+
+    assert script.now_ms == SESSION_MS // 2
+    assert script.of(Connect)
+
+
+@pytest.mark.parametrize("start_index", [0, 500, 999, 1_000, 1_500, 2_999])
+def test_consumers_spread_their_waits_over_a_thousand_places(start_index: int) -> None:
+    """The first and the thousand-and-first have the same one, and nobody waits for longer."""
+    waits = []
+    for index in (start_index, start_index % 1_000):
+        script = Script(start_index=index)(Subscribe())
+        script.consult(NO_COORDINATOR)
+        waits.append(script.wakes_ms)
+
+    assert waits[0] == waits[1]
+
+
+def test_who_knows_no_broker_is_told_so() -> None:
+    """In a sentence, before anybody is sought."""
+    with pytest.raises(ValueError, match="at least one broker"):
+        ServerCluster(())
 
 
 # ── The election ────────────────────────────────────────────────────────────────────────────

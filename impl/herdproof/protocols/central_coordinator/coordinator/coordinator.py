@@ -223,11 +223,8 @@ class Coordinator:
         What is overdue is asked for once: a shell that replaces its alarm at every event would
         never come to give it while many events come.
         """
-        wake_ms = self.wake_ms
-        if wake_ms is not None and wake_ms <= now_ms:
-            return
         next_ms = now_ms if self._is_busy() else self._due_ms(now_ms)
-        if next_ms is not None and (wake_ms is None or max(next_ms, now_ms) < wake_ms):
+        if next_ms is not None and (self.wake_ms is None or max(next_ms, now_ms) < self.wake_ms):
             self.wake_ms = next_ms
             self.outbox.emit(WakeAt(next_ms))
 
@@ -402,8 +399,9 @@ class Coordinator:
             return
         member = server.channels[number].member
         outstanding = server.answered(number, frame)
-        if outstanding is None or member is None:
+        if outstanding is None:
             return
+        assert member is not None, "only members are sent requests"
         group = self.groups[member.group]
         error = frame.error
         reported: tuple[Offset, ...] = ()

@@ -56,9 +56,9 @@ class Recovery(CorePart):
 
     def load(self, group: Group) -> None:
         """Read a group, unless it is being read."""
-        if group.name in self.under_way or group.name in self.queue:
+        if group.name in self.under_way:
             return
-        self.queue[group.name] = group
+        self.queue[group.name] = group  # where it stands, if it waits already
         self._go_on()
 
     def has_room(self) -> bool:

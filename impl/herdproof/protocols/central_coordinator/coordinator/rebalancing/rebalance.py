@@ -130,8 +130,8 @@ class Rebalancer(CorePart):
 
     def run(self) -> None:
         """Let every handler work on its queue, as far as this portion goes."""
-        if not any(self.rebalance_request_q):
-            return
+        if self.planner.is_used_up() or not any(self.rebalance_request_q):
+            return  # whose turn it is stays so until there is another portion
         number = len(self.rebalance_request_q)
         for handler in [(self._first + n) % number for n in range(number)]:
             self.request_handler(handler)
@@ -293,7 +293,7 @@ class Rebalancer(CorePart):
             if owner.registration not in said:
                 said[owner.registration] = owner_data(owner, generation)
             changes[self._paths.owner(group.name, *partition)] = said[owner.registration]
-        lease_ms = max((m.session_timeout_ms for m in group.members.values()), default=0)
+        lease_ms = max(member.session_timeout_ms for member in group.members.values())
         named = tuple((*partition, owner.registration) for partition, owner in owners.items())
         epoch = self._context.epoch
         point = CommitPoint(
