@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 from kazoo.protocol import serialization as frames
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from herdproof.zookeeper.kazoo_frames import answer_of, frame_of
+from herdproof.zookeeper.kazoo_frames import Reply, answer_of, frame_of
 from herdproof.zookeeper.operations import (
     Check,
     Checked,
@@ -100,12 +99,11 @@ def done(operation: Create | Set | Delete | Check, stat: tuple[int, ...]) -> byt
             return result(13)
 
 
-@dataclass(frozen=True)
-class Came:
-    """What kazoo hands over."""
-
-    value: Any
-    exception: Exception | None = None
+def came(value: Any) -> Reply:
+    """A reply with this in it, as kazoo hands it over."""
+    reply = Reply(lambda _: None)
+    reply.value = value
+    return reply
 
 
 @given(OPERATIONS, STATS)
@@ -147,7 +145,7 @@ def test_the_operation_to_blame_has_its_own_error() -> None:
     errors = (RolledBackError.code, NoNodeError.code, RuntimeInconsistency.code)
     data = b"".join(result(-1, frames.int_struct.pack(code), code) for code in errors) + END
 
-    answer = answer_of(multi, Came(TransactionFrame.deserialize(data, 0)), unrooted)
+    answer = answer_of(multi, came(TransactionFrame.deserialize(data, 0)), unrooted)
 
     assert answer == Refusal(Why.NO_NODE, 1)
 
@@ -156,10 +154,10 @@ def test_what_was_done_is_answered_in_our_words() -> None:
     """One answer for each operation."""
     multi = Multi((Check("/a", 1), Create("/b"), Delete("/c")))
     data = b"".join(done(each, ()) for each in multi.operations) + END
-    came = [unrooted(each) if isinstance(each, str) else each
+    results = [unrooted(each) if isinstance(each, str) else each
             for each in TransactionFrame.deserialize(data, 0)]  # fmt: skip
 
-    assert answer_of(multi, Came(came), unrooted) == Done((Checked(), Created("/b"), Deleted()))
+    assert answer_of(multi, came(results), unrooted) == Done((Checked(), Created("/b"), Deleted()))
 
 
 def test_a_result_of_no_known_type_is_no_result() -> None:
