@@ -193,7 +193,7 @@ def varied_told(name: str, *, faults: int | None = None) -> Looked:
 
 
 def resized(looked: Looked, **sizes: int) -> Looked:
-    """The same with other numbers of some sorts."""
+    """A check configuration with other numbers of some sorts."""
     return replace(looked, sizes={**looked.sizes, **sizes})
 
 

@@ -22,7 +22,7 @@ from herdspec.protocols.group_protocol.properties import (
     settles,
     what_is_handed_out_is_stored,
 )
-from herdspec.protocols.group_protocol.values import GroupState
+from herdspec.protocols.group_protocol.values import GroupState, GroupWrite
 from herdspec.protocols.group_protocol.variants.administered import (
     AdministeredGroup,
     Member,
@@ -122,6 +122,22 @@ def what_is_deleted_stays_so(before: AdministeredGroup, after: AdministeredGroup
     )
 
 
+@step
+def only_what_is_to_be_deleted_is(before: AdministeredGroup, after: AdministeredGroup) -> bool:
+    """An offset goes where that was asked for, and then some offset does."""
+    return all(
+        before.committed[p] == 0
+        or after.committed[p] > 0
+        or before.write in (GroupWrite.DELETED_OFFSETS, GroupWrite.DELETED_GROUP)
+        for p in Partition
+    ) and (
+        before.write != GroupWrite.DELETED_OFFSETS
+        or before.done
+        or not after.done
+        or any(before.committed[p] > 0 and after.committed[p] == 0 for p in Partition)
+    )
+
+
 # ── What must be possible ───────────────────────────────────────────────────────────────────
 
 
@@ -160,6 +176,7 @@ SAID_WITH = (
 )  # fmt: skip
 OF_ADMINISTRATION = (
     only_an_empty_group_is_deleted, nothing_is_left_of_a_deleted_group, what_is_deleted_stays_so,
+    only_what_is_to_be_deleted_is,
 )  # fmt: skip
 ADMINISTERED_PROMISES = (
     *(p for p in PROMISES if p not in SAID_WITHOUT), *SAID_WITH, *OF_ADMINISTRATION,
