@@ -15,6 +15,7 @@ import pytest
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
+from herdspec.check.mutation.mutants import mutants
 from herdspec.check.proof.prove import SolverAnswer, prove
 from herdspec.protocols.flaws import Flaw
 from herdspec.protocols.group_protocol.plan import (
@@ -43,6 +44,7 @@ from herdspec.protocols.group_protocol.variants.positions_properties import (
 )
 from herdspec.protocols.group_protocol.variants.positions_properties import (
     POSITIONS,
+    POSITIONS_HELD,
     SAID_OF_ALL,
 )
 from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
@@ -301,3 +303,44 @@ def test_a_variants_flaw_breaks_just_what_is_declared(name: str) -> None:
     assert shown == {n: (f.steps, f.last) for n, f in flaw.failures.items()}
     assert found.complete
     assert any(MUST_CONTAIN[name] <= {x.action.name for x in s.steps} for s in stories.values())
+
+
+GUARDS = {
+    # When offsets are heeded, and what is begun with.
+    "stop_fetching: skip `self.fetches_at[m] = 0`": "a_position_is_of_the_present_assignment",
+    "fetch_committed: drop `not self.ready[m]`": "only_what_is_not_stored_is_reset",
+    "update_fetch_positions: skip `self.drop_fetch(m)`": "committed_offsets_never_go_back",
+    "note_stopped: skip `self.position[m, p] = 0`": "positions_go_with_their_assignment",
+    # What the reset finds, and that it is stored first.
+    "resolve_start: drop `self.position[m, p] < self.log_start[p]`": (
+        "only_what_is_not_stored_is_reset"
+    ),
+    "resolve_start: drop `self.reset != OffsetReset.NONE`": "none_invents_no_offset",
+    "resolve_start: skip `self.unstored[m, p] = True`": "nothing_is_skipped",
+    "deliver: drop `self.is_stored(m, p)`": "nothing_is_skipped",
+    # What a user is told.
+    "update_fetch_positions: drop `lacks`": "users_are_told_of_what_is_missing",
+    "report_out_of_range: drop `self.position[m, p] < self.log_start[p]`": (
+        "users_are_told_of_what_is_missing"
+    ),
+    # What is committed before it is given up.
+    "on_join_prepare: skip `self.send_commit(m)`": (
+        "what_is_finished_is_committed_before_it_is_given_up"
+    ),
+    "store_starts: drop `self.commit_at[m] == 0`": (
+        "what_is_finished_is_committed_before_it_is_given_up"
+    ),
+}
+"""Mistakes in the spec of fetch positions, and a promise of which each is noticed."""
+
+
+@pytest.mark.parametrize("mistake", GUARDS)
+def test_a_mistake_in_fetch_positions_is_noticed(mistake: str) -> None:
+    """With one member and one fault."""
+    (mutant,) = (each for each in mutants(POSITIONS_HELD) if each.id == mistake)
+
+    found = explore(
+        mutant.of(POSITIONS_HELD), dict.fromkeys(POSITIONS.sorts, 1), faults=1, bound=BOUND
+    )
+
+    assert GUARDS[mistake] in found.violations

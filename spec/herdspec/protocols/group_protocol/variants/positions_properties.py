@@ -75,7 +75,11 @@ def none_invents_no_offset(before: PositionedGroup, after: PositionedGroup) -> b
     """Under NONE a position is what is stored, or is what the application has gone on to."""
     return before.reset != OffsetReset.NONE or all(
         after.position[m, p] in (0, before.position[m, p], before.committed[p])
-        or (before.consumes(m, p) and after.position[m, p] == before.position[m, p] + 1)
+        or (
+            before.consumes(m, p)
+            and before.log_start[p] <= before.position[m, p] < before.log_end[p]
+            and after.position[m, p] == before.position[m, p] + 1
+        )
         for m in Member
         for p in Partition
     )
