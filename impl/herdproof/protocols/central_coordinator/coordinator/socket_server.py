@@ -68,9 +68,9 @@ class Channel:
 
     number: int
     silent: Key
-    """What waits for the answer to a request, …"""
+    """Under this key the answer to a request is waited for."""
     expired: Expired
-    """… and what is done when none comes; made once, since very many wait at a time."""
+    """Told when none comes; made once, since very many wait at a time."""
     member: Member | None = None
     registers: bool = False
     """A Register came over it; there is only one."""
