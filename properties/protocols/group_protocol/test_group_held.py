@@ -27,7 +27,6 @@ from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoor
 from herdproof.protocols.group_protocol.entry import adapter
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators
 from herdproof.protocols.group_protocol.held.clients import HeldClients
-from herdproof.protocols.group_protocol.held.constraints import CONSTRAINTS, constrained
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.held.variants import CORES, CommitsAtGates, cores
@@ -37,6 +36,7 @@ from herdspec.check.liveness.liveness import liveness
 from herdspec.check.running.run import Machine, Step, machine
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
 from herdspec.protocols.group_protocol.properties import HELD
+from properties.protocols.group_protocol.group_constraints import CONSTRAINTS, constrained
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
 VARIANTS = [*PROTOCOL.flaws(), "drafted"]
