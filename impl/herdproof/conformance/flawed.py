@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 from abc import ABCMeta
 from collections.abc import Callable, Container, Iterable, Mapping
+from inspect import getmembers, isclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -46,16 +47,18 @@ def check_flaws(flaws: frozenset[str], known: Iterable[str]) -> None:
         raise ValueError(f"no such flaw: {', '.join(sorted(unknown))}")
 
 
-def flawed(
-    core: type[C], flaws: frozenset[str], table: Mapping[str, type[Any]], **parts: type[Any]
-) -> type[C]:
+def flawed(core: type[C], flaws: frozenset[str], table: Mapping[str, type[Any]]) -> type[C]:
     """
-    The class with those of these flaws that are its own, by their table; itself if there are none.
+    The class with those of these flaws, by their table, that are its own or one of its parts'.
 
-    `parts` are other classes for those that it makes its parts of, by the attribute.
+    Its parts are the classes that its attributes name, which it makes them of. Without a flaw of
+    either it is itself. Raises `ValueError` if a flaw is not known.
     """
+    check_flaws(flaws, table)
     mistakes = [c for name, c in table.items() if name in flaws and issubclass(c, core)]
-    changed = {name: part for name, part in parts.items() if getattr(core, name) is not part}
+    parts = {name: part for name, part in getmembers(core, isclass) if name != "__class__"}
+    made = {name: flawed(part, flaws, table) for name, part in parts.items()}
+    changed = {name: part for name, part in made.items() if part is not parts[name]}
     if not mistakes and not changed:
         return core
     return cast(type[C], Flawed(core.__name__, (*mistakes, core), changed))

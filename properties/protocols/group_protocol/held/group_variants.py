@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from herdproof.conformance.traces.mapping import Row, Told, TraceMap
-from herdproof.protocols.group_protocol.traces.anybody import in_replays
 from herdproof.protocols.group_protocol.traces.lines import members
 from herdproof.protocols.group_protocol.traces.trace_map import (
     GroupTrace,
@@ -18,6 +17,7 @@ from herdproof.protocols.group_protocol.traces.trace_map import (
 )
 from herdspec.check.conformance.follow import Way
 from herdspec.protocols.group_protocol.plan import flaws
+from herdspec.protocols.group_protocol.replayed import in_replays
 
 
 def completes(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:

@@ -37,7 +37,6 @@ from herdproof.protocols.group_protocol.held.choosing import (
     choosing,
 )
 from herdproof.protocols.group_protocol.held.clients import HeldClients
-from herdproof.protocols.group_protocol.held.constraints import CONSTRAINTS, constrained
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.held.variants import CORES, CommitsAtGates, cores
@@ -51,6 +50,7 @@ from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, varied_told
 from herdspec.protocols.group_protocol.properties import HELD
 from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
 from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
+from properties.protocols.group_protocol.group_constraints import CONSTRAINTS, constrained
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
 VARIANTS = [*PROTOCOL.flaws(), "drafted"]

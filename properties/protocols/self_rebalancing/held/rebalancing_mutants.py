@@ -185,7 +185,4 @@ MUTANTS: Mapping[str, type[Any]] = {
 def mutant(name: str) -> type[ConsumerConnector]:
     """The core with this mistake."""
     one = frozenset({name})
-    commits = flawed(OffsetCommits, one, MUTANTS)
-    ownership = flawed(Ownership, one, MUTANTS)
-    listener = flawed(ZKRebalanceListener, one, MUTANTS, commits=commits, ownership=ownership)
-    return flawed(ConsumerConnector, one, MUTANTS, listener=listener)
+    return flawed(ConsumerConnector, one, MUTANTS)

@@ -16,12 +16,11 @@ A write of a commit is sent at once; another one waits for the answer to the one
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Adapter, Refused, forwards
+from herdproof.conformance.adapter import PickledAdapter, Refused, forwards
 from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
@@ -76,7 +75,7 @@ LOOKS = (
 
 
 @forwards(HELD)
-class CentralCores(Adapter):
+class CentralCores(PickledAdapter):
     """Coordinators and consumers, each with a real core; the test decides what comes when."""
 
     refusals = (Refused, Impossible)
@@ -232,14 +231,6 @@ class CentralCores(Adapter):
     def pump(self) -> None:
         """Every coordinator goes on, as far as it can without an answer."""
         self.world.go_on(steps_down="step_down" in self.silent)
-
-    def snapshot(self) -> bytes:
-        """All of the world."""
-        return self.world.snapshot()
-
-    def restore(self, snapshot: bytes) -> None:
-        """Be there again."""
-        self.world = pickle.loads(snapshot)
 
     # ── What is seen ────────────────────────────────────────────────────────────────────────
 

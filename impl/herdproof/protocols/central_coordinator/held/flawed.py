@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from herdproof.conformance.flawed import check_flaws, flawed
+from herdproof.conformance.flawed import flawed
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.client.connector import Connector, Effects
@@ -361,21 +361,10 @@ CONSUMERS: Mapping[str, type[Any]] = {
 @cache
 def coordinator_with(flaws: frozenset[str]) -> type[Coordinator]:
     """The coordinator's core with these flaws; raises `ValueError` if one is not known."""
-    check_flaws(flaws, COORDINATORS)
-    membership = flawed(
-        Membership, flaws, COORDINATORS,
-        rebalancer_class=flawed(Rebalancer, flaws, COORDINATORS),
-    )  # fmt: skip
-    return flawed(
-        Coordinator, flaws, COORDINATORS, membership_class=membership,
-        store_class=flawed(Store, flaws, COORDINATORS),
-        commits_class=flawed(Commits, flaws, COORDINATORS),
-    )  # fmt: skip
+    return flawed(Coordinator, flaws, COORDINATORS)
 
 
 @cache
 def consumer_with(flaws: frozenset[str]) -> type[ConsumerCore]:
     """The consumer's core with these flaws; raises `ValueError` if one of them is not known."""
-    check_flaws(flaws, CONSUMERS)
-    connector = flawed(Connector, flaws, CONSUMERS)
-    return flawed(ConsumerCore, flaws, CONSUMERS, connector_class=connector)
+    return flawed(ConsumerCore, flaws, CONSUMERS)

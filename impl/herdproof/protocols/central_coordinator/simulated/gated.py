@@ -19,7 +19,6 @@ way.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial, partialmethod
@@ -512,10 +511,6 @@ class GatedCentral(CentralParts):
         """The data of a node; None where none stands."""
         node = self.zookeeper.snapshot().nodes.get(path)
         return None if node is None else node.data
-
-    def snapshot(self) -> bytes:
-        """All of the world."""
-        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
 
 
 __all__ = ["GROUP", "Broker", "Connection", "GatedCentral", "Member", "topic_of"]

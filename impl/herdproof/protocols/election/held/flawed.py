@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from herdproof.conformance.flawed import check_flaws, flawed
+from herdproof.conformance.flawed import flawed
 from herdproof.protocols.election.elector import Call, Effect, Elector, Paths, read_leader
 from herdproof.protocols.election.simulated import SimulatedElection
 from herdproof.zookeeper.operations import (
@@ -209,7 +209,6 @@ FLAWS_OF_SHELLS: Mapping[str, type[SimulatedElection]] = {"no_sync": NoSync}
 @cache
 def elector_with(flaws: frozenset[str]) -> type[Elector]:
     """The elector's core with these flaws; raises `ValueError` if one of them is not known."""
-    check_flaws(flaws, FLAWS)
     return flawed(Elector, flaws, FLAWS)
 
 
@@ -219,6 +218,7 @@ def simulated_with(flaws: frozenset[str], size: int, **told: Any) -> SimulatedEl
 
     Who is `told` is as in `SimulatedElection`.
     """
-    world = flawed(SimulatedElection, flaws, FLAWS_OF_SHELLS)
-    elector = elector_with(flaws.difference(FLAWS_OF_SHELLS))
+    of_shells = flaws.intersection(FLAWS_OF_SHELLS)
+    world = flawed(SimulatedElection, of_shells, FLAWS_OF_SHELLS)
+    elector = elector_with(flaws - of_shells)
     return world(size, elector=elector, **told)

@@ -3,7 +3,7 @@ Maps the lines of our own clients to the spec: to their own steps, whoever coord
 
 A client is an element of its own, one for each life of its process, beside those of the member ids
 that coordinators' lines name. Its lines are the spec's own steps of a client, after the answer that
-they say it was given (`any_coordinator.py`), which coordinators' lines must have told, where there
+they say it was given (`replayed_clients.py`), which coordinators' lines must have told, where there
 are any (`answers.py`).
 """
 

@@ -17,7 +17,6 @@ from typing import Any, cast
 from herdproof.conformance.traces.line import TraceLine
 from herdproof.conformance.traces.mapping import Row, Told, TraceMap
 from herdproof.conformance.traces.values import Values
-from herdproof.protocols.group_protocol.traces.anybody import SHOWN, in_replays
 from herdproof.protocols.group_protocol.traces.lines import member
 from herdproof.protocols.group_protocol.traces.trace_map import (
     KNOWN,
@@ -32,6 +31,7 @@ from herdspec import action
 from herdspec.check.conformance.follow import Call, Way
 from herdspec.protocols.group import Member
 from herdspec.protocols.group_protocol.lemmas import all_wait_while_the_generation_is_stored
+from herdspec.protocols.group_protocol.replayed import SHOWN, in_replays
 from herdspec.protocols.group_protocol.values import GroupAnswer, GroupWrite, MemberState
 from herdspec.protocols.group_protocol.variants.static import StaticGroup
 from herdspec.protocols.group_protocol.variants.static_properties import (

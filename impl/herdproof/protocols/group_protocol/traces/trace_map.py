@@ -37,7 +37,6 @@ from herdproof.protocols.group_protocol.steps import (
     WAITS,
 )
 from herdproof.protocols.group_protocol.traces.answers import untold
-from herdproof.protocols.group_protocol.traces.anybody import goes_to, in_replays
 from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
 from herdproof.protocols.group_protocol.traces.lines import member, members, owners
 from herdproof.protocols.group_protocol.traces.observed import unfollowed
@@ -49,6 +48,7 @@ from herdspec.check.conformance.follow import ELSE, Call, Way, differences
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+from herdspec.protocols.group_protocol.replayed import goes_to, in_replays
 from herdspec.protocols.group_protocol.spec import (
     Entry,
     GroupAnswer,

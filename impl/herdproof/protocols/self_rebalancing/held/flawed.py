@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
-from herdproof.conformance.flawed import check_flaws, flawed
+from herdproof.conformance.flawed import flawed
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import Consumed
 from herdproof.consuming.offsets import Offset
@@ -326,8 +326,4 @@ FLAWS: Mapping[str, type[Any]] = {
 @cache
 def connector_with(flaws: frozenset[str]) -> type[ConsumerConnector]:
     """The core with these mistakes; raises `ValueError` if one of them is not known."""
-    check_flaws(flaws, FLAWS)
-    commits = flawed(OffsetCommits, flaws, FLAWS)
-    ownership = flawed(Ownership, flaws, FLAWS)
-    listener = flawed(ZKRebalanceListener, flaws, FLAWS, commits=commits, ownership=ownership)
-    return flawed(ConsumerConnector, flaws, FLAWS, listener=listener)
+    return flawed(ConsumerConnector, flaws, FLAWS)

@@ -1,7 +1,7 @@
 """
 Coordinator that may be anybody's: it tells a client what the client's own lines say.
 
-The reverse of `anybody.py`. A client's lines say what it was answered, so each answer is put to it
+The reverse of `replayed.py`. A client's lines say what it was answered, so each answer is put to it
 where it awaits one; whether a coordinator has told it so, its own lines say (`answers.py`). Here a
 client is an element beside the members that coordinators' lines name: nothing that the spec's
 coordinator does reaches it, but that its connections end.

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from herdproof.protocols.group_protocol.traces.any_coordinator import ANY_COORDINATOR
 from herdspec import action, require
 from herdspec.check.conformance.follow import Call
 from herdspec.language.specification import Specification
@@ -29,6 +28,7 @@ from herdspec.protocols.group_protocol.properties import (
     only_finished_is_committed,
     only_the_present_epoch_writes,
 )
+from herdspec.protocols.group_protocol.replayed_clients import ANY_COORDINATOR
 from herdspec.protocols.group_protocol.spec import (
     Awaited,
     Entry,
@@ -161,7 +161,7 @@ def inherit_leader(self: GroupProtocol, m: Member) -> None:
     self.leader = m
 
 
-def is_anybodys(self: GroupProtocol, p: Partition, owner: Member | None) -> bool:  # noqa: ARG001
+def is_anybodys(self: GroupProtocol, p: Partition, owner: Member | None) -> bool:
     """True of any plan whose owners are members: what a leader plans is its own affair."""
     return owner is None or self.belongs[owner]
 
