@@ -50,7 +50,7 @@ from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, varied_told
 from herdspec.protocols.group_protocol.properties import HELD
 from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
 from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
-from properties.protocols.group_protocol.group_constraints import CONSTRAINTS, constrained
+from properties.protocols.group_protocol.held.group_constraints import CONSTRAINTS, constrained
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
 VARIANTS = [*PROTOCOL.flaws(), "drafted"]

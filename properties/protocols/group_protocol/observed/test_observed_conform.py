@@ -47,9 +47,9 @@ from herdspec.protocols.group_protocol.answered import ANSWERED, ANSWERED_BY_KAF
 from herdspec.protocols.group_protocol.answered_map import ANSWERS
 from herdspec.protocols.group_protocol.properties import without_stopping
 from properties.broker.observed_group import answers_of, stolen
-from properties.protocols.group_protocol.answered_walks import AnsweredWalk
+from properties.protocols.group_protocol.observed.answered_walks import AnsweredWalk
 
-RECORDED = Path(__file__).parent / "observed"
+RECORDED = Path(__file__).parent
 KAFKAS = ("3.9.1", "4.3.1")
 GROUPS = tuple(f"kafka-{version}" for version in KAFKAS)
 THEFTS = tuple(f"stolen-{version}" for version in KAFKAS)
