@@ -102,10 +102,15 @@ def test_clients_do_so_for_long() -> None:
 # ── Where it begins ─────────────────────────────────────────────────────────────────────────
 
 
-def edges_of_positions(faults: int, client: type[GroupConsumer] = GroupConsumer) -> Coverage:
-    """The edges of one member that finds out where to begin; told."""
+def edges_of_positions(
+    members: int, faults: int, client: type[GroupConsumer] = GroupConsumer, part: float = 1.0
+) -> Coverage:
+    """The edges of so many members that find out where to begin, or a part of them; told."""
     code = cast(type[HeldPositions], type("HeldPositions", (HeldPositions,), {"client": client}))
-    found = cover(POSITIONS, code, faults=faults, bound=BOUND, Broker=1, Member=1, Partition=1)
+    found = cover(
+        POSITIONS, code, faults=faults, bound=BOUND, part=part, Broker=1, Member=members,
+        Partition=1,
+    )  # fmt: skip
     print("\n".join(found.lines))
     return found
 
@@ -118,7 +123,7 @@ def test_a_client_begins_where_the_spec_begins() -> None:
     What is left lies behind what it refuses elsewhere, too; that a start is stored it is told when
     the coordinator has heard of it, and it commits only what it has not committed.
     """
-    found = edges_of_positions(0)
+    found = edges_of_positions(1, 0)
 
     assert found.mismatch is None
     assert (found.covered, found.edges) == (279, 1_360)
@@ -127,20 +132,35 @@ def test_a_client_begins_where_the_spec_begins() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-def test_a_client_begins_there_with_a_fault_too() -> None:
+@pytest.mark.parametrize(
+    ("members", "faults", "part", "taken"), [(1, 1, 1.0, 9_000), (2, 0, 0.05, 5_000)]
+)
+def test_clients_begin_there_with_a_fault_and_another_member_too(
+    members: int, faults: int, part: float, taken: int
+) -> None:
     """Out of range, lost and late answers, failovers amid a start: nothing leads elsewhere."""
-    found = edges_of_positions(1)
+    found = edges_of_positions(members, faults, part=part)
 
     assert found.mismatch is None
-    assert found.covered > 9_000
+    assert found.covered > taken
     assert {*left(found)} <= {RESTLESS, BEHIND, OTHERWISE, REFUSED}
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mistake", ["start_unstored", "commits_what_is_at_work"])
-def test_a_client_that_begins_otherwise_is_found(mistake: str) -> None:
-    """Some edge leads it elsewhere; the other mistakes take a fault, or another member."""
-    assert edges_of_positions(0, CLIENTS[mistake]).mismatch is not None
+@pytest.mark.parametrize(
+    ("mistake", "members", "faults"),
+    [
+        ("start_unstored", 1, 0),
+        ("commits_what_is_at_work", 1, 0),
+        pytest.param("error_taken_for_nothing", 1, 1, marks=pytest.mark.long),
+        pytest.param("late_offsets_used", 2, 0, marks=pytest.mark.long),
+    ],
+)
+def test_a_client_that_begins_otherwise_is_found(mistake: str, members: int, faults: int) -> None:
+    """Some edge leads it elsewhere."""
+    found = edges_of_positions(members, faults, CLIENTS[mistake], part=1.0 / members**3)
+
+    assert found.mismatch is not None
 
 
 # ── What is mistaken is found ───────────────────────────────────────────────────────────────

@@ -212,6 +212,8 @@ class HeldPositions(HeldClients):
             return
         if self._s.fetches_at[m] and not self._is_positioned(client).is_asked(send):
             raise Refused("its connection is over")
+        if self._s.fetches_at[m] and client.core.coordinator.rejoin_needed:
+            raise Refused("it joins first")
         client.give(RequestAnswered(send.number, self._offsets.pop(m)))
         del self._fetching[m]
         client.go_on()
@@ -273,6 +275,7 @@ class HeldPositions(HeldClients):
         if fresh:
             raise Refused("it would wait for the answer to a commit")
         client.initiate_join_group()
+        self._is_positioned(client).has_failed = False  # of the assignment that it has given up
         late = client.sent.pop(OffsetCommitRequest, None)
         self._hear(m, [*self._stored_of.pop(m, []), *([(late, TOO_LATE)] if late else [])])
 
