@@ -1,5 +1,5 @@
 """
-What a coordinator of the group protocol may answer, whoever asks: seen from outside.
+The answers that a coordinator of the group protocol may give, whoever asks: seen from outside.
 
 Of a coordinator only that is kept which its answers depend on: whom it counts, which generation
 there is, who belongs to it and leads it, whose each partition is by the assignment, and where
@@ -244,7 +244,7 @@ class AnsweredGroup(Spec):
 
 
 class AnsweredByKafka(AnsweredGroup):
-    """The same, whose coordinator is Kafka's own."""
+    """A group whose coordinator is Kafka's own."""
 
     stored: Nat = 0  # the last generation that was stored: with its assignment, or without members
     holders: dict[Member, bool] = each(False)  # who was in it
@@ -322,4 +322,4 @@ KEPT = (
 ANSWERED = specification(AnsweredGroup, *KEPT)
 """The answers that the verified group protocol may give."""
 ANSWERED_BY_KAFKA = specification(AnsweredByKafka, *KEPT)
-"""Those that Kafka's own coordinator may give."""
+"""The answers that Kafka's own coordinator may give."""

@@ -115,7 +115,7 @@ ACTIONS: dict[str, tuple[str, ...]] = {
 }
 FIELDS = (phase, generation, entry, belongs, leader, assigned, share)
 CHANGES = ANSWERED.drop("AnsweredChanges", *(a.name for a in ANSWERED.actions if not a.updates))
-"""What changes: the answers themselves change nothing."""
+"""The steps that change something: the answers themselves change nothing."""
 SEEN_CHANGES = replace(CHANGES, properties=()).drop("SeenChanges", "pass_unseen", "vanish")
 """Without what is supposed where clients, or answers, were not seen."""
 ANSWERS = Refinement(concrete=SAYING, abstract=SEEN_CHANGES, fields=FIELDS, actions=ACTIONS)

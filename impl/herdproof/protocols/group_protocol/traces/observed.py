@@ -1,5 +1,5 @@
 """
-What is known of a group beforehand, from all answers of Kafka's coordinator that were seen.
+Things known of a group beforehand, from all answers of Kafka's coordinator that were seen.
 
 An answer tells what was so at some moment since its request. Of a generation each member's answer
 tells a part, and its leader's who belongs to it: so they are put together first.
@@ -34,7 +34,7 @@ GROUP_ID, GENERATION, MEMBER = "group_id", "generation_id", "member_id"
 OF_GENERATION = frozenset({
     Error.NONE, Error.REBALANCE_IN_PROGRESS, Error.ILLEGAL_GENERATION,
 })  # fmt: skip
-"""What is answered to members alone."""
+"""The errors that members alone are told."""
 Beginning = tuple[int, str]
 """A generation, and who leads it: of one number there may be two, where one was forgotten."""
 Place = tuple[str, int]
@@ -282,7 +282,7 @@ def unfollowed_of(lines: Sequence[TraceLine]) -> Iterator[tuple[str, int]]:
 
 
 def strange(line: TraceLine) -> str:
-    """What an answer tells that is not followed; empty if nothing."""
+    """The thing that an answer tells, and that is not followed; empty if there is none."""
     of, told = asked(line), answer(line)
     if of.get("group_instance_id") or any(
         each.get("group_instance_id") for each in told.get("members") or ()
