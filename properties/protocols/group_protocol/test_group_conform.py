@@ -175,7 +175,7 @@ def test_a_line_that_tells_otherwise_differs(edited: str) -> None:
     """Whatever a line tells is held against the spec."""
     change, action, outcome = EDITED[edited]
     seed, k = seeds_of(action, outcome)
-    lines = traced_groups(seed)
+    lines = unrepeated(traced_groups(seed))
     change(lines[k])
 
     assert conform(lines).verdict is Verdict.DIFFERS

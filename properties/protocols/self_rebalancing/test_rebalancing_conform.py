@@ -155,7 +155,7 @@ EDITED: dict[str, tuple[Callable[[TraceLine], None], str, str, int, int]] = {
 def test_a_line_that_tells_otherwise_differs(edited: str) -> None:
     """A replay that would allow anything were none."""
     change, action, outcome, seed, first = EDITED[edited]
-    lines = traced(seed)
+    lines = unrepeated(traced(seed))
     chosen = next(line for line in lines[first:] if is_told(line, action, outcome))
     change(chosen)
 
