@@ -157,7 +157,7 @@ SPOILED: list[tuple[str, Spoils]] = [
 @pytest.mark.parametrize(("action", "spoil"), SPOILED)
 def test_one_other_value_in_one_line_is_rejected_there(action: str, spoil: Spoils) -> None:
     """In a line from the middle of the run, whose members have been in another generation."""
-    lines = deepcopy([*calm()])
+    lines = unrepeated(deepcopy([*calm()]))
     own = [line for line in lines if line.role == CONSUMER and line.action == action]
     line = own[len(own) // 2]
 
@@ -179,8 +179,8 @@ def test_a_step_that_was_not_taken_is_rejected(action: str) -> None:
     )  # fmt: skip
     node = lines[at_].node
     before = next(k for k in range(at_ - 1, 0, -1) if lines[k].node == node)
-    spoiled = [*lines]
-    spoiled[before] = with_action(lines[before], "close")
+    spoiled = unrepeated(lines)
+    spoiled[before] = with_action(spoiled[before], "close")
 
     assert conform(spoiled).verdict is Verdict.DIFFERS
 
