@@ -76,7 +76,7 @@ class Solver:
     def solve_among(
         self, numbers: Mapping[SlotKey, Interval], fixed: Mapping[str, Number], random: Random
     ) -> tuple[Number, ...] | bool | None:
-        """The same, in the state of these numbers (`known`)."""
+        """Arguments as `solve` finds them, in the state of these numbers (`known`)."""
         search = _Search(self, random, {**numbers})
         for name, number in fixed.items():
             digits = iter(number if isinstance(number, tuple) else (number,))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from herdproof.conformance.solver.solved import Tally
 
 STEPS = 100
-"""So many steps are taken from one picked state, refusals included."""
+"""The number of steps that are taken from one picked state, refusals included."""
 STANDS = 4
-"""States of a fault, or a refusal, count so many times: these lead nowhere, or back."""
+"""The number of times that a state of a fault, or a refusal, counts: it leads nowhere, or back."""
 
 
 class Onward:

@@ -3,7 +3,8 @@ Adapters of cores with a mistake, for the variants of the spec that have it, too
 
 The other variants are of the store, of the world, or of time, which cores are not told here; or of
 static and cooperative members. Of some the shortest stories have clients do what our client's core
-does otherwise, or later: `constraints.py` has variants whose stories it can be taken along.
+does otherwise, or later: the tests' step constraints (`group_constraints.py`) make variants whose
+stories it can be taken along.
 """
 
 from __future__ import annotations

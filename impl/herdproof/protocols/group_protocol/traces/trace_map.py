@@ -2,9 +2,9 @@
 Maps the traces of system C to its spec: a table, and what a group's replay remembers.
 
 Coordinators tell every step that they take (`tracing.py`). What a client asked for shows where it
-is read (`anybody.py`); our own clients tell their steps, too (`clients.py`). What nobody else tells
-is supposed where a line could not be without it: that a broker was killed, that a session was lost,
-who was elected.
+is read (`replayed.py`); our own clients tell their steps, too (`clients.py`). What nobody else
+tells is supposed where a line could not be without it: that a broker was killed, that a session was
+lost, who was elected.
 
 - What is to be stored is stored by the time of its answer. Of a change that was never answered both
   is carried on where its coordinator ends, until what another one finds tells.
