@@ -13,6 +13,13 @@ from herdspec.check.refinement.refine import refine_by_exploration, refine_by_ru
 from herdspec.check.refinement.together import together
 from herdspec.protocols.central_coordinator.plan import central
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
+from herdspec.protocols.central_coordinator.variants.bringing_flaws import BRINGING_FLAWS
+from herdspec.protocols.central_coordinator.variants.bringing_properties import (
+    BRINGING,
+    BRINGING_HELD,
+    BRINGING_REFINEMENT,
+    BROUGHT_CONTRACT,
+)
 from herdspec.protocols.central_coordinator.variants.returning_flaws import (
     RETURNING_FLAWS,
     whichever_life,
@@ -142,3 +149,69 @@ def test_what_was_said_of_a_former_life_is_none_of_the_next() -> None:
     )
 
     assert answer.outcome is SolverAnswer.FAILED
+
+
+# ── Members that bring offsets, too ─────────────────────────────────────────────────────────
+
+LATER = central(BRINGING, 2, 1, 1, faults=2)
+"""To produce a record is what disturbs, as a fault is: with one of both nothing is brought."""
+
+
+def seen(spec: Specification) -> Exploration:
+    """A spec, at that size."""
+    return explore(spec, LATER.sizes, faults=LATER.faults, bound=LATER.bound)
+
+
+def test_the_world_of_who_brings_offsets_is_pinned() -> None:
+    """Without a record that is finished and not reported it is that of who does not."""
+    found = explored(BRINGING)
+
+    assert (found.states, found.complete, found.violations) == (678_545, True, {})
+    assert "an_offset_is_brought" in found.missing
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("spec", [BRINGING, BROUGHT_CONTRACT], ids=lambda spec: spec.name)
+def test_who_brings_offsets_is_proved_for_any_size(spec: Specification) -> None:
+    """With the lease, by one lemma more; and so is the contract, in which that is said."""
+    found = prove(spec)
+
+    assert [
+        (o.promise, o.action) for o in found.obligations if o.outcome is not SolverAnswer.PROVED
+    ] == []
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], SolverAnswer.PROVED)
+    assert found.warnings == ()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_who_brings_offsets_is_seen_whole_and_does_what_the_contract_says() -> None:
+    """Offsets are brought there, stored before owners are, and taken of owners alone."""
+    found = seen(BRINGING)
+    assert (found.states, found.depth, found.complete, found.violations) == (
+        11_082_166, 97, True, {},
+    )  # fmt: skip
+    assert found.missing == [
+        "two_coordinators_believe_in_themselves", "a_write_of_the_past_is_refused",
+    ]  # fmt: skip
+
+    refined = refine_by_exploration(
+        BRINGING_REFINEMENT, LATER.sizes, faults=LATER.faults, bound=LATER.bound
+    ).exploration
+
+    assert refined is not None
+    assert (refined.complete, refined.violations) == (True, {})
+    assert not liveness(BRINGING_HELD, TWO.sizes, faults=1, bound=TWO.bound).violations
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_whose_offsets_are_brought_is_known_by_its_registration() -> None:
+    """By its id, what a former one has finished is stored while the next one is told to start."""
+    flaw = BRINGING_FLAWS["brought_by_id"]
+
+    found = seen(flaw.spec)
+
+    ends = {n: (len(s.steps), s.steps[-1].action.name) for n, s in found.violations.items()}
+    assert ends == {n: (f.steps, f.last) for n, f in flaw.failures.items()}

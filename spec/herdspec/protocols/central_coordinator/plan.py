@@ -61,11 +61,12 @@ def columns() -> tuple[Column, ...]:
 
 
 def variants() -> dict[str, Specification]:
-    """Members that say which registrations have stopped; and those that resume them, as ours do."""
+    """Members that say which registrations have stopped, or where; and who resumes, as ours do."""
+    from herdspec.protocols.central_coordinator.variants.bringing_properties import BRINGING
     from herdspec.protocols.central_coordinator.variants.resuming_properties import RESUMING
     from herdspec.protocols.central_coordinator.variants.returning_properties import RETURNING
 
-    return {"returning": RETURNING, "resuming": RESUMING}
+    return {"returning": RETURNING, "bringing": BRINGING, "resuming": RESUMING}
 
 
 def resumed() -> tuple[Check, ...]:
@@ -95,10 +96,12 @@ def resumed() -> tuple[Check, ...]:
 def flaws() -> Mapping[str, Flaw]:
     """It, or one of its forms, with one mistake each, and `002` with `000`'s consumer."""
     from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, FLAWS, FOUND
+    from herdspec.protocols.central_coordinator.variants.bringing_flaws import BRINGING_FLAWS
     from herdspec.protocols.central_coordinator.variants.resuming_flaws import RESUMING_FLAWS
     from herdspec.protocols.central_coordinator.variants.returning_flaws import RETURNING_FLAWS
 
-    return {"drafted-000": DRAFTED_000, **FLAWS, **FOUND, **RETURNING_FLAWS, **RESUMING_FLAWS}
+    of_variants = {**RETURNING_FLAWS, **BRINGING_FLAWS, **RESUMING_FLAWS}
+    return {"drafted-000": DRAFTED_000, **FLAWS, **FOUND, **of_variants}
 
 
 def planned(scale: Scale) -> Plan:
