@@ -243,28 +243,6 @@ def test_an_adapter_says_of_which_states_load_is_written() -> None:
     assert "of a case of expire, give_back no state was come to" in row.bounds + row.note
 
 
-def test_code_that_is_led_on_from_where_it_was_put_is_held_to_the_spec() -> None:
-    """What goes wrong where nothing can be loaded is told with the steps that lead there."""
-
-    @always
-    def nobody_has_anything(s: Lease) -> bool:
-        """Nobody has the lease, waits for it, or has a number."""
-        return s.holder is None and all(s.wish[c] == Wish.NONE and s.token[c] == 0 for c in Client)
-
-    class LedUnfenced(Unfenced):
-        """It takes every write, and cannot be put where anybody has a number."""
-
-        loadable = nobody_has_anything
-
-    found = solved(LEASE, LedUnfenced, Client=3, most=3, looking=0, settling=600)
-
-    assert found.differences, "\n".join(found.lines)
-    (question,) = found.differences
-    assert question.case.action.name == "write"
-    assert question.deeds[-1].name == "write"
-    assert question.story is not None
-
-
 def test_code_is_put_into_a_state_by_hand() -> None:
     """`Held.put` takes what `observe` shows; what the code makes of it is compared."""
     with Held(LEASE, Leases, Client=2) as held:
