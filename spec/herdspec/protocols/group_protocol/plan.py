@@ -162,7 +162,9 @@ def varied() -> tuple[Check, ...]:
     )  # fmt: skip
     alone = {
         "administered_without_stopping":
-            resized(looked["administered_without_stopping"], Broker=2, Member=1),
+            replace(  # one member follows nobody, and is not told to join again
+                resized(looked["administered_without_stopping"], Broker=2, Member=1), vacuity=False
+            ),
     }  # fmt: skip
     return (
         *(exploration(at) for at in {**looked, **alone}.values() if at.subject not in PROVED_ALONE),
