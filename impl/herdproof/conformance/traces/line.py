@@ -156,6 +156,11 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
     previous: Int = 0
     before: Predecessor | None = None
 
+    @staticmethod
+    def lacks(_action: str, _arguments: Mapping[str, Any], /) -> str:
+        """The argument that a line of this action needs, and has not; empty if it has all."""
+        return ""
+
     @property
     def earliest_ns(self) -> int:
         """When the step may have happened at the earliest."""
@@ -222,8 +227,17 @@ def decoded(made: type[Any], text: str, place: str) -> Any:
         raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from None
     if translated is not None:
         line = translated(line)
+    if getattr(made, "lacks", TraceLine.lacks) is not TraceLine.lacks:
+        _check_arguments(line)
     line.place = place
     return line
+
+
+def _check_arguments(line: TraceLine) -> None:
+    """Raise `TraceError` for a line that lacks an argument, or repeats one that does."""
+    for told in (line, line.before):
+        if told is not None and (name := line.lacks(told.action, told.arguments)):
+            raise TraceError(f"`{told.action}` has no argument `{name}`")
 
 
 def _check_head(head: _Head, formats: Formats) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herdproof.conformance.traces.line import SCHEMA, TraceLine
+from herdproof.conformance.traces.line import SCHEMA
 from herdproof.conformance.traces.replay import Watches
 from herdproof.pipeline.audit.auditor import Replayed
 from herdproof.pipeline.audit.map_trace import JudgedAuditor
@@ -24,10 +24,11 @@ from herdproof.protocols.group_protocol.judged.judge import (
     AnswersJudge,
     GroupJudge,
 )
+from herdproof.protocols.group_protocol.traces.lines import GroupTraceLine
 from herdproof.protocols.group_protocol.tracing import CONSUMER, KAFKA, UNSEEN_STEPS
 
 
-class GroupLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
+class GroupLine(GroupTraceLine, kw_only=True, gc=False, omit_defaults=True):
     """A line of a coordinator, which numbers them through all its groups."""
 
     @property

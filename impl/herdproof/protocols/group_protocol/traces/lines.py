@@ -1,10 +1,40 @@
-"""Members and owners that a coordinator's line tells, by their names."""
+"""Lines of the group protocol: what they need, and the members and owners that they tell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from herdproof.conformance.traces.line import TraceLine
+from herdproof.conformance.traces.line import SCHEMA, Formats, TraceLine
+from herdproof.protocols.group_protocol.steps import CHANGED, NEW, TOLD, WAITS
+
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "load_group": ("epoch",), "handle_join_group": ("outcome",),
+    "handle_sync_group": ("outcome",), "heartbeat": ("outcome",),
+    "handle_leave_group": ("outcome",), "handle_offset_commit": ("outcome",),
+    "answered": ("number", "outcome"), "expire": ("member",), "replace_member": ("member",),
+    "refused": ("outcome",), "(answered)": ("request", "answer"),
+}  # fmt: skip
+"""By action, arguments without which a line says nothing; see `docs/group_protocol_trace.md`."""
+OF_A_MEMBER = frozenset({WAITS, CHANGED, NEW, TOLD})
+"""Outcomes of requests that only members have."""
+
+
+class GroupTraceLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
+    """A line of a coordinator, of a client, or of what Kafka answers."""
+
+    @staticmethod
+    def lacks(action: str, arguments: Mapping[str, Any], /) -> str:
+        """The first argument that is needed, and is not there."""
+        for name in NEEDED.get(action, ()):
+            if name not in arguments:
+                return name
+        is_of_a_member = arguments.get("outcome") in OF_A_MEMBER and action in NEEDED
+        return "member" if is_of_a_member and "member" not in arguments else ""
+
+
+FORMATS: Formats = {(SCHEMA, ""): GroupTraceLine}
+"""The format of its lines."""
 
 
 def member(line: TraceLine) -> str:

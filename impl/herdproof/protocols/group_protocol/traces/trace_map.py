@@ -38,7 +38,7 @@ from herdproof.protocols.group_protocol.steps import (
 )
 from herdproof.protocols.group_protocol.traces.answers import untold
 from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
-from herdproof.protocols.group_protocol.traces.lines import member, members, owners
+from herdproof.protocols.group_protocol.traces.lines import FORMATS, member, members, owners
 from herdproof.protocols.group_protocol.traces.observed import unfollowed
 from herdproof.protocols.group_protocol.traces.tails import predecessors, unaccounted
 from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER
@@ -588,5 +588,5 @@ def map_of() -> TraceMap:
         arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY, "wanted": ANY}, plain=True,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
         untraced=untraced, variant=map_for, excused=unaccounted,
-        strangers=predecessors, unmodelled=UNMODELLED,
+        strangers=predecessors, unmodelled=UNMODELLED, formats=FORMATS,
     )  # fmt: skip

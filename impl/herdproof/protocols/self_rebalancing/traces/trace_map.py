@@ -26,6 +26,7 @@ from herdproof.conformance.traces.line import TraceLine
 from herdproof.conformance.traces.mapping import ANY, Row, Told, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
 from herdproof.protocols.group_replay import GroupReplay, places
+from herdproof.protocols.self_rebalancing.traces.lines import FORMATS
 from herdproof.protocols.self_rebalancing.tracing import SELF_REBALANCING
 from herdspec.check.conformance.follow import ELSE, Way, differences
 from herdspec.language.specification import Specification
@@ -379,5 +380,5 @@ def map_of(spec: Specification = PROVED) -> TraceMap:
     return TraceMap(
         in_replays(spec), ROWS, protocol=SELF_REBALANCING, group=RebalancingTrace,
         initial=G.initial, arguments={"m": "node", "p": ANY, "wanted": G.wanted},
-        ranks={"offset": Scale(zero=-1)}, plain=True, strangers=strangers,
+        ranks={"offset": Scale(zero=-1)}, plain=True, strangers=strangers, formats=FORMATS,
     )  # fmt: skip
