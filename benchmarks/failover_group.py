@@ -25,10 +25,10 @@ from benchmarks.processes import Coordinator, Figures, NoFigures, tell
 from herdproof.consumer import Consumer
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import Topics
-from herdproof.minder import Minder
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.election.elector import read_leader
 from herdproof.record import Record
+from herdproof.supervisor import Supervisor
 from herdproof.zookeeper.client import Client
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Data, Get
@@ -269,7 +269,7 @@ def cluster(
         kafka = stack.enter_context(EmbeddedKafka(zookeeper.hosts))
         Topics(kafka.bootstrap).create(TOPIC, PARTITIONS, 1)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="herdproof-failover-")))
-        stack.callback((minder := Minder()).close)
+        stack.callback((minder := Supervisor()).close)
         hosts, slash, chroot = kafka.zookeeper.partition("/")
         host, port = hosts.split(":")
         ways = {

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from benchmarks.processes import HERDPROOF, Figures, NoFigures, Process, Started, tell
 
 if TYPE_CHECKING:
-    from herdproof.minder import Minder
+    from herdproof.supervisor import Supervisor
 
 
 def process_of(last_argument: Path) -> Process:
@@ -31,7 +31,7 @@ def process_of(last_argument: Path) -> Process:
     return Process(max(found))
 
 
-def coordinator(minder: Minder, folder: Path, zookeeper: str) -> Started:
+def coordinator(minder: Supervisor, folder: Path, zookeeper: str) -> Started:
     """A coordinator of ours, which has begun to start beside the broker of a part of ZooKeeper."""
     options = ["--zookeeper", zookeeper, "--broker-id", "1", "--port", "0"]
     command = [*HERDPROOF, "coordinator", *options]
@@ -68,12 +68,12 @@ def described(partitions: int) -> bytes:
 
 
 @contextmanager
-def minded() -> Iterator[tuple[Minder, Path]]:
+def minded() -> Iterator[tuple[Supervisor, Path]]:
     """What starts processes and ends them, and a folder for their files."""
-    from herdproof.minder import Minder
+    from herdproof.supervisor import Supervisor
 
     with TemporaryDirectory(prefix="herdproof-benchmark-") as folder:
-        minder = Minder()
+        minder = Supervisor()
         try:
             yield minder, Path(folder)
         finally:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from herdproof.kafka.embedded import EmbeddedKafka
-    from herdproof.minder import Minder
+    from herdproof.supervisor import Supervisor
 
 HERDPROOF = [sys.executable, "-c", "from herdproof.cli import app; app()"]
 LISTENING = "listening "
@@ -112,7 +112,7 @@ class Process:
 class Started:
     """A server of ours that has begun to start; what it says goes to a file."""
 
-    def __init__(self, minder: Minder, name: str, command: list[str], log: Path) -> None:
+    def __init__(self, minder: Supervisor, name: str, command: list[str], log: Path) -> None:
         self._minder, self._name, self._log = minder, name, log
         self.process = Process(minder.start(name, command, log))
 
@@ -154,7 +154,7 @@ class Coordinator(Started):
     """
 
     def __init__(
-        self, minder: Minder, folder: Path, zookeeper: str, broker_id: int = 1,
+        self, minder: Supervisor, folder: Path, zookeeper: str, broker_id: int = 1,
         session_ms: int | None = None,
     ) -> None:  # fmt: skip
         settings = folder / f"{broker_id}.toml"

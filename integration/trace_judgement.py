@@ -11,7 +11,7 @@ from herdproof.pipeline.audit.here import AuditHere
 from herdproof.pipeline.audit.summary import Summary
 from herdproof.pipeline.audit.work import protocol_work
 from herdproof.pipeline.spark.sources import find_sources
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import OutputDirectory
 from herdproof.protocols.implementation import implementation
 from herdspec.check.conformance.conform import Verdict
 
@@ -32,7 +32,7 @@ def conforms(protocol: str, *traces: Path) -> Counts:
 def audited(out: Path, *traces: Path) -> Summary:
     """The audit in this process; of replays `conforms` says more."""
     job = AuditHere(protocol_work(), lambda *_: None, False, "cluster")
-    return job.run(find_sources(map(str, traces)), Store(None, str(out)))
+    return job.run(find_sources(map(str, traces)), OutputDirectory(None, str(out)))
 
 
 def violated(summary: Summary) -> list[str]:

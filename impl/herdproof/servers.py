@@ -2,7 +2,7 @@
 The base of all embedded services: other people's servers, run as child processes.
 
 A directory for their data and logs, signals (a crash, a pause), a wait until they serve, and an end
-that comes even if their owner dies by `kill -9` (see `herdproof.minder`).
+that comes even if their owner dies by `kill -9` (see `herdproof.supervisor`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from herdproof.errors import WorldError
-from herdproof.minder import Minder
+from herdproof.supervisor import Supervisor
 
 LOOK_EVERY_S = 0.02
 
@@ -39,7 +39,7 @@ class Servers:
         else:
             directory.mkdir(parents=True, exist_ok=True)
             self.directory = directory.resolve()
-        self._minder = Minder(remove=self.directory if directory is None else None)
+        self._minder = Supervisor(remove=self.directory if directory is None else None)
         self._paused: set[str] = set()
 
     def close(self) -> None:

@@ -24,10 +24,10 @@ from typing import Any, Self
 
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import Topics
-from herdproof.minder import Minder
 from herdproof.ports import free_ports
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.election.elector import read_leader
+from herdproof.supervisor import Supervisor
 from herdproof.zookeeper.operations import Children, Data, Get, Names
 from integration.central_coordinator.central_judgement import Evidence, Place, Seen, Tenure, tenures
 from integration.clients import TestClient
@@ -71,7 +71,7 @@ class Herd(ABC):
         """What each coordinator and consumer traced, a folder for each life of a process."""
         self.group = group
         self.topics = topics
-        self.minder = Minder()
+        self.minder = Supervisor()
         self.flow = Flow(bootstrap)
         self.onlooker = TestClient(zookeeper)
         self.watcher = Watcher(self.onlooker, group)

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeAlias
 from herdproof.conformance.traces.replay import conform_files
 from herdproof.protocols.central_coordinator.traces.trace_map import map_of
 from herdspec.check.conformance.conform import Verdict
-from herdspec.check.observation.doubt import UNKNOWN, among
+from herdspec.check.observation.inconclusive import UNKNOWN, among
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT

@@ -19,7 +19,7 @@ from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.pipeline.audit.audit import Audit
 from herdproof.pipeline.audit.work import protocol_work
 from herdproof.pipeline.spark.sources import find_sources
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import OutputDirectory
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.central_coordinator.central_cluster import BEHIND_S, Herd, Processes
 from integration.central_coordinator.central_judgement import (
@@ -126,7 +126,9 @@ def test_who_winds_up_is_waited_for(herd: Herd, flaw: str, spark: Any, tmp_path:
     herd.end()
 
     sources = find_sources(map(str, herd.trace_files()))
-    audited = Audit(spark, protocol_work()).run(sources, Store(spark, str(tmp_path / "tables")))
+    audited = Audit(spark, protocol_work()).run(
+        sources, OutputDirectory(spark, str(tmp_path / "tables"))
+    )
     assert (audited.records, audited.quarantined) == (audited.judged, {})
     if flaw:
         assert audited.verdicts["exclusive"] == {"violated": 1}

@@ -20,15 +20,14 @@ from herdproof.protocols.central_coordinator.server.server import Server
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 from herdproof.protocols.election.elector import Elector
-from herdproof.protocols.election.keeper import Keeper
 from herdproof.protocols.election.shell import ElectionOver
+from herdproof.protocols.election.zookeeper_session import ZooKeeperSession
 from herdproof.shells.configuration import BadConfiguration, Listener, ZooKeeperSection
 from herdproof.shells.listening import CannotListen
 from herdproof.zookeeper.client import Digest, ZooKeeperUnreachable
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Children,
     Create,
     Created,
@@ -38,6 +37,7 @@ from herdproof.zookeeper.operations import (
     Get,
     Link,
     Names,
+    NodeChange,
     Operation,
     Refusal,
     Set,
@@ -106,14 +106,14 @@ class Owner:
         return [each for each in self.told if isinstance(each, Watched)]
 
 
-def play(hosts: str, scene: Callable[[Keeper, Owner], Awaitable[None]]) -> Owner:
+def play(hosts: str, scene: Callable[[ZooKeeperSession, Owner], Awaitable[None]]) -> Owner:
     """Play a scene with a session, close it, and answer with what its owner was told."""
     owner = Owner()
 
     async def run() -> None:
         """What the loop runs."""
         settings = ZooKeeperSection(hosts=hosts, session_timeout_ms=4_000)
-        keeper = Keeper(settings, 1, PATHS.election, owner)
+        keeper = ZooKeeperSession(settings, 1, PATHS.election, owner)
         await keeper.start(PATIENCE_S)
         try:
             await scene(keeper, owner)
@@ -130,7 +130,7 @@ def play(hosts: str, scene: Callable[[Keeper, Owner], Awaitable[None]]) -> Owner
 def test_a_lost_connection_s_watches_are_said_to_have_fired(proxy: FaultProxy, chroot: str) -> None:
     """Who left a watch on a connection that broke reads anew, once; then watches work again."""
 
-    async def scene(keeper: Keeper, owner: Owner) -> None:
+    async def scene(keeper: ZooKeeperSession, owner: Owner) -> None:
         """The scene."""
         assert await keeper.ask(Create("/x")) == Created("/x")
         assert isinstance(await keeper.ask(Get("/x", watch=True)), Data)
@@ -139,13 +139,13 @@ def test_a_lost_connection_s_watches_are_said_to_have_fired(proxy: FaultProxy, c
         proxy.cut()
         await eventually(lambda: len(owner.watches) == 2)
         assert set(owner.watches) == {
-            Watched("/x", Change.DATA), Watched("/x", Change.CHILDREN),
+            Watched("/x", NodeChange.DATA), Watched("/x", NodeChange.CHILDREN),
         }  # fmt: skip
         await keeper.ask(Get("/x", watch=True))
         await keeper.ask(Set("/x", b"changed"))
         await keeper.ask(Set("/x", b"changed again"))
 
-        assert owner.watches[2:] == [Watched("/x", Change.DATA)]
+        assert owner.watches[2:] == [Watched("/x", NodeChange.DATA)]
         proxy.cut()
         await eventually(lambda: owner.told.count(Link.CONNECTED) == 3)
         assert len(owner.watches) == 3  # none was left
@@ -156,7 +156,7 @@ def test_a_lost_connection_s_watches_are_said_to_have_fired(proxy: FaultProxy, c
 def test_watches_are_told_to_who_left_them(zookeeper: EmbeddedZooKeeper, chroot: str) -> None:
     """The elector's watch is its own; on the same node the owner may have one, too."""
 
-    async def scene(keeper: Keeper, owner: Owner) -> None:
+    async def scene(keeper: ZooKeeperSession, owner: Owner) -> None:
         """The scene."""
         keeper.stand()
         await eventually(lambda: ("elected", 1) in owner.told)
@@ -168,7 +168,7 @@ def test_watches_are_told_to_who_left_them(zookeeper: EmbeddedZooKeeper, chroot:
         assert owner.watches == []
         keeper.stand()
         await eventually(lambda: ("elected", 2) in owner.told)
-        assert owner.watches == [Watched(PATHS.election.leader, Change.CREATED)]
+        assert owner.watches == [Watched(PATHS.election.leader, NodeChange.CREATED)]
 
     told = play(zookeeper.hosts + chroot, scene).told
     assert told[-2:] == [("deposed", 2), "over"]
@@ -180,7 +180,7 @@ def test_who_is_gone_is_answered(zookeeper: EmbeddedZooKeeper, chroot: str) -> N
     async def run() -> None:
         """What the loop runs."""
         settings = ZooKeeperSection(hosts=zookeeper.hosts + chroot)
-        keeper = Keeper(settings, 1, PATHS.election, Owner())
+        keeper = ZooKeeperSession(settings, 1, PATHS.election, Owner())
         lost = Refusal(Why.CONNECTION_LOSS)
         assert await asyncio.wait_for(keeper.ask(Get("/")), PATIENCE_S) == lost
         await keeper.start(PATIENCE_S)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from testcontainers.core.container import DockerContainer
 
-from herdproof.minder import Minder
+from herdproof.supervisor import Supervisor
 from integration.docker.engine import docker
 
 
@@ -48,7 +48,7 @@ def start_again(container: DockerContainer) -> None:
     docker("start", container_id(container))
 
 
-def follow(container: DockerContainer, minder: Minder, name: str, log: Path) -> None:
+def follow(container: DockerContainer, minder: Supervisor, name: str, log: Path) -> None:
     """Append what it says from its start on to a file, until it ends; `name` is the minder's."""
     client = shutil.which("docker") or "docker"
     minder.start(name, [client, "logs", "--follow", container_id(container)], log)

@@ -24,8 +24,8 @@ from pathlib import Path
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from herdproof.minder import Minder
-from herdproof.protocols.election.elector import Paths, read_leader
+from herdproof.protocols.election.elector import ElectionPaths, read_leader
+from herdproof.supervisor import Supervisor
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Create, Data, Get
 from herdproof.zookeeper.proxy import FaultProxy
@@ -69,7 +69,7 @@ class Cluster(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.minder = Minder()
+        self.minder = Supervisor()
         self._runs = count(1)
         self._logs: dict[str, list[Path]] = {broker: [] for broker in BROKERS}
         self._mute: set[str] = set()
@@ -149,7 +149,7 @@ class Cluster(ABC):
 
     def coordinator(self, client: TestClient) -> Coordinator | None:
         """The one coordinator, if there is one, and all who can know that agree."""
-        node = client.perform(Get(Paths().leader))
+        node = client.perform(Get(ElectionPaths().leader))
         broker, epoch = read_leader(node.data) if isinstance(node, Data) else ("", 0)
         expected = {name: epoch if name == broker else 0 for name in BROKERS}
         beliefs = {name: self.believes(name) for name in BROKERS if name not in self._mute}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
-from herdproof.protocols.election.elector import Paths, read_leader
+from herdproof.protocols.election.elector import ElectionPaths, read_leader
 from herdproof.protocols.election.gate import Observe
 from herdproof.protocols.election.shell import ZkElection
 from herdproof.zookeeper.client import expire_session
@@ -21,7 +21,7 @@ class Ground:
     def __init__(self, zookeeper: EmbeddedZooKeeper, client: TestClient, stack: ExitStack) -> None:
         root = new_root(zookeeper)
         self.hosts = zookeeper.hosts
-        self.paths = Paths(leader=f"{root}/election/leader", epoch=f"{root}/election/epoch")
+        self.paths = ElectionPaths(leader=f"{root}/election/leader", epoch=f"{root}/election/epoch")
         self.plan = f"{root}/plan"
         self.client = client
         self._stack = stack

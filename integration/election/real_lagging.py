@@ -20,9 +20,9 @@ from herdproof.protocols.election.elector import Call, Elector
 from herdproof.protocols.election.gated import Impossible
 from herdproof.protocols.election.real.world import (
     NEEDS_A_TIMEOUT,
-    Broker,
+    ProxiedSession,
+    RealBroker,
     RealElection,
-    Session,
 )
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Exists
@@ -64,8 +64,8 @@ class LaggingElection(RealElection):
         """The broker's follower."""
         return self._followers[b]
 
-    def _broker(self, b: int) -> Broker:
-        reader = Session(self.hosts_of(self.server_of(b)), self.mail)
+    def _broker(self, b: int) -> RealBroker:
+        reader = ProxiedSession(self.hosts_of(self.server_of(b)), self.mail)
         reader.client.start()
         reader.client.perform(Exists("/"))  # its sync is done with: later reads may be of the past
         self.readers.append(reader)

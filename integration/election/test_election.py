@@ -11,11 +11,11 @@ from itertools import pairwise
 import pytest
 
 from herdproof.protocols.election.elector import (
-    Answered,
-    Ask,
+    AskZooKeeper,
     Effect,
     Elector,
     Event,
+    OperationAnswered,
     fenced,
 )
 from herdproof.protocols.election.gate import Observe, ignore_epoch
@@ -64,7 +64,7 @@ def when(operation: type[Create | Delete], act: Callable[[], None]) -> Observe:
     acted: list[Event] = []
 
     def observe(core: Elector, event: Event, effects: Sequence[Effect]) -> None:
-        asked = [effect.operation for effect in effects if isinstance(effect, Ask)]
+        asked = [effect.operation for effect in effects if isinstance(effect, AskZooKeeper)]
         parts = [part for ask in asked if isinstance(ask, Multi) for part in ask.operations]
         if not acted and any(isinstance(part, operation) for part in parts):
             acted.append(event)
@@ -163,7 +163,7 @@ def test_a_node_that_goes_just_after_the_look_is_noticed(ground: Ground) -> None
     resigned: list[Event] = []
 
     def resign(core: Elector, event: Event, effects: Sequence[Effect]) -> None:
-        if isinstance(event, Answered) and not resigned:
+        if isinstance(event, OperationAnswered) and not resigned:
             resigned.append(event)
             leader.resign()
             eventually(lambda: ground.node() is None)
@@ -171,7 +171,7 @@ def test_a_node_that_goes_just_after_the_look_is_noticed(ground: Ground) -> None
     follower = ground.broker("follower", observe=resign)
 
     assert lead(follower) == 2
-    assert isinstance(resigned[0], Answered)
+    assert isinstance(resigned[0], OperationAnswered)
     assert isinstance(resigned[0].answer, Found)
 
 
@@ -245,7 +245,7 @@ def test_a_restarted_broker_does_not_take_its_predecessors_node_for_its_own(
     looked: list[Event] = []
     restarted = ground.broker("broker", observe=lambda _core, event, _: looked.append(event))
     restarted.stand()
-    eventually(lambda: any(isinstance(event, Answered) for event in looked))
+    eventually(lambda: any(isinstance(event, OperationAnswered) for event in looked))
     assert stat_of(ground.node()) == node, "the old session has not expired yet"
     assert restarted.told == []
     expire()

@@ -33,7 +33,7 @@ from herdproof.pipeline.spark.sources import (
     find_sources,
     records,
 )
-from herdproof.pipeline.spark.store import MARK, Store
+from herdproof.pipeline.spark.store import MARK, OutputDirectory
 from herdproof.pipeline.spark.tables import TABLES
 from herdproof.ports import free_ports
 from integration.pipeline.pipeline_traces import judged_alone, run_lines, tables_in, write_by_node
@@ -53,7 +53,7 @@ ELECTION = (
 def audit(spark: Any, out: Path, *sources: Path | str, replay: bool = True) -> Summary:
     """Audit these."""
     job = Audit(spark, protocol_work(), replay=replay)
-    return job.run(find_sources(map(str, sources)), Store(spark, str(out)))
+    return job.run(find_sources(map(str, sources)), OutputDirectory(spark, str(out)))
 
 
 @pytest.mark.timeout(300)
@@ -123,8 +123,8 @@ def test_an_audit_in_this_process_says_what_spark_says(
     assert fits_here(sources)
 
     job = Audit(spark, protocol_work(), few_bytes=few_bytes)
-    there = job.run(sources, Store(spark, str(tmp_path / "there")))
-    here = AuditHere(protocol_work()).run(sources, Store(None, str(tmp_path / "here")))
+    there = job.run(sources, OutputDirectory(spark, str(tmp_path / "there")))
+    here = AuditHere(protocol_work()).run(sources, OutputDirectory(None, str(tmp_path / "here")))
 
     assert replace(here, seconds={}) == replace(there, seconds={})
     assert here.seconds.keys() == there.seconds.keys()
@@ -161,7 +161,7 @@ def test_lines_in_parquet_are_read_like_lines_in_files(spark: Any, tmp_path: Pat
 
 def test_tables_take_the_former_ones_place_all_at_once(spark: Any, tmp_path: Path) -> None:
     """Until the swap readers find the former tables, and then only the new ones."""
-    store = Store(spark, str(tmp_path / "out"))
+    store = OutputDirectory(spark, str(tmp_path / "out"))
     for number in (1, 2):
         store.check()
         spark.range(number).coalesce(1).write.parquet(store.fresh("figures"))
@@ -208,9 +208,9 @@ def test_a_directory_with_something_else_is_not_overwritten(spark: Any, tmp_path
 
     for out in (tmp_path, tmp_path / "file"):
         with pytest.raises(NotOurs):
-            Store(spark, str(out)).check()
+            OutputDirectory(spark, str(out)).check()
 
-    Store(spark, str(tmp_path / "new")).check()
+    OutputDirectory(spark, str(tmp_path / "new")).check()
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 
@@ -222,7 +222,7 @@ def test_tables_of_an_audit_that_was_killed_while_it_swapped_come_back(
     former.mkdir()
     (former / MARK).write_text("{}")
 
-    Store(spark, str(tmp_path / "out")).check()
+    OutputDirectory(spark, str(tmp_path / "out")).check()
 
     assert (tmp_path / "out" / MARK).read_text() == "{}"
 

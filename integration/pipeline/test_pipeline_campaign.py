@@ -19,7 +19,7 @@ from herdproof.pipeline.campaign.campaign import (
 from herdproof.pipeline.campaign.work import Plan
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import OutputDirectory
 
 PLAN = Plan("central_coordinator", 4, 0, ("alone/calm", "alone/mixed"), "no_barrier")
 
@@ -50,7 +50,7 @@ def test_spark_s_tables_are_those_of_the_plain_loop(
     out = tmp_path / "tables"
     run_here(Plan("election", 1, 0, ("2 brokers/calm",)), out)
 
-    summary = run_on_spark(spark, PLAN, Store(spark, str(out))).as_json()
+    summary = run_on_spark(spark, PLAN, OutputDirectory(spark, str(out))).as_json()
 
     assert rows_of(out) == rows_of(plain)
     assert sum(map(len, rows_of(out).values())) > 500
@@ -91,7 +91,7 @@ def test_spark_writes_over_nothing_but_a_campaign(spark: Any, tmp_path: Path) ->
     (tmp_path / "mine.txt").write_text("mine")
 
     with pytest.raises(NotOurs):
-        run_on_spark(spark, PLAN, Store(spark, str(tmp_path)))
+        run_on_spark(spark, PLAN, OutputDirectory(spark, str(tmp_path)))
     with pytest.raises(NotOurs):
         run_here(PLAN, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]

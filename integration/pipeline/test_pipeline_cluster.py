@@ -19,7 +19,7 @@ from herdproof.pipeline.campaign.campaign import run_here
 from herdproof.pipeline.campaign.work import Plan
 from herdproof.pipeline.spark.session import packed
 from herdproof.pipeline.spark.sources import find_sources
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import OutputDirectory
 from herdproof.ports import LOOPBACK
 from herdspec.check.exploration.explore import explore
 from integration.pipeline.pipeline_traces import run_lines, tables_in, write_by_node
@@ -87,7 +87,7 @@ def test_a_cluster_writes_the_tables_that_this_machine_writes(
     assert f"{count:,} records = {count:,} judged + 0 in quarantine" in done.stdout
     assert all(now > then for now, then in zip(worked, before, strict=True)), worked
     Audit(spark, protocol_work()).run(
-        find_sources([str(tmp_path / "traces")]), Store(spark, str(tmp_path / "local"))
+        find_sources([str(tmp_path / "traces")]), OutputDirectory(spark, str(tmp_path / "local"))
     )
     found, wanted = tables_in(tmp_path / "out"), tables_in(tmp_path / "local")
     for name in wanted:

@@ -116,7 +116,7 @@ def short_life(members: Herd) -> None:
 def forged_records(group: str, records: list[LogRecord]) -> list[Pair]:
     """An offset and a generation that go back, and a partition that is given to two."""
     told = events(records)
-    last = [event for event in told if isinstance(event, e.Assigned)][-1]
+    last = [event for event in told if isinstance(event, e.GenerationStored)][-1]
     assert last.owners, "the group has a member"
     (topic, number), member = last.owners[0]
     owned = [(topic, int(number))]
@@ -182,7 +182,7 @@ def eventually_committed(kafka: EmbeddedKafka, tmp_path: Path, group: str) -> Lo
     for attempt in range(100):
         log = read_log(copied(kafka, tmp_path / f"copy {attempt}"))
         told = events(log.records.get(group, []))
-        offsets = [event.offset or 0 for event in told if isinstance(event, e.Committed)]
+        offsets = [event.offset or 0 for event in told if isinstance(event, e.OffsetStored)]
         if max(offsets, default=0) > 0:
             return log
         time.sleep(0.3)

@@ -20,7 +20,7 @@ from herdproof.pipeline.audit.audit import Audit
 from herdproof.pipeline.audit.stream import Follow, OtherStream
 from herdproof.pipeline.audit.work import protocol_work
 from herdproof.pipeline.spark.sources import find_sources, followed_sources
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import OutputDirectory
 from integration.pipeline.pipeline_traces import (
     SECOND,
     Tables,
@@ -44,7 +44,7 @@ COMMAND = [
 def batch_tables(spark: Any, out: Path, *sources: Path) -> Tables:
     """What one batch audit says of these."""
     job = Audit(spark, protocol_work())
-    job.run(find_sources(map(str, sources)), Store(spark, str(out)))
+    job.run(find_sources(map(str, sources)), OutputDirectory(spark, str(out)))
     return tables_in(out)
 
 

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Self
 
 from herdproof.kafka.topics import Topics
-from herdproof.minder import Minder
 from herdproof.protocols.self_rebalancing.registries.paths import parents
+from herdproof.supervisor import Supervisor
 from herdproof.zookeeper.operations import Children, Create, Data, Get, Names
 from integration.clients import TestClient
 from integration.flow import Flow, Place
@@ -52,7 +52,7 @@ class RebalancingHerd:
         """When a member was killed, or closed."""
         self.deeds: list[tuple[float, str]] = []
         """What was done to the group."""
-        self.minder = Minder()
+        self.minder = Supervisor()
         self._admin = Topics(bootstrap)
         self._ours: dict[str, Path] = {}
         self._old: list[str] = []

@@ -25,7 +25,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.self_rebalancing.judged.eyes import ContractEyes
-from herdproof.simulator.tree import Node
+from herdproof.simulator.tree import TreeNode
 from herdproof.zookeeper.operations import Create, Delete, Set
 from herdspec.check.observation.observed import Violation
 from integration.flow import Place
@@ -182,11 +182,11 @@ class Ledger:
         self.names: dict[int, str] = {}
         self.history: dict[Partition, list[tuple[float, str | None]]] = defaultdict(list)
         """From when on whose each partition was."""
-        self.steps: list[tuple[float, str, str, dict[str, Node]]] = []
+        self.steps: list[tuple[float, str, str, dict[str, TreeNode]]] = []
         """When, who, what, and the nodes after it."""
         self.fouls: list[tuple[float, Partition, str, str]] = []
         """When, of which partition, who has deleted another's node."""
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, TreeNode] = {}
         self.starts: list[tuple[float, Partition, int]] = []
         """When, of which partition, the operator has stored where it begins."""
         self._operator = evidence.operator
@@ -251,7 +251,7 @@ class Ledger:
         node = self._nodes.get(path)
         match write:
             case Create(data=data, ephemeral=ephemeral):
-                self._nodes[path] = Node(data, session if ephemeral else 0)
+                self._nodes[path] = TreeNode(data, session if ephemeral else 0)
                 if session == self._operator and path.startswith(f"{above}offsets/") and data:
                     self.starts.append((at, partition_of(path), read_offset(data)))
                 if path.startswith(f"{above}ids/"):

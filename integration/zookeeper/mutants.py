@@ -7,11 +7,10 @@ Each mistake is one that somebody could make, or believe; its class's docstring 
 from __future__ import annotations
 
 from herdproof.simulator.tree import Draft, split
-from herdproof.simulator.zookeeper import NOTHING, Session, ZooKeeper
+from herdproof.simulator.zookeeper import NOTHING, SessionState, ZooKeeper
 from herdproof.zookeeper.operations import (
     ANY_VERSION,
     Answer,
-    Change,
     Changed,
     Check,
     Checked,
@@ -23,6 +22,7 @@ from herdproof.zookeeper.operations import (
     Exists,
     Get,
     Multi,
+    NodeChange,
     Refusal,
     Set,
     Watched,
@@ -88,7 +88,7 @@ class RefusedGetWatches(ZooKeeper):
 class ExistsWatchesOnlyWhatStands(ZooKeeper):
     """`Exists` leaves no watch on what is not there, so a creation is never told."""
 
-    def _watch(self, session: int, state: Session, operation: Exists | Get | Children) -> None:
+    def _watch(self, session: int, state: SessionState, operation: Exists | Get | Children) -> None:
         if operation.path in self._nodes:
             super()._watch(session, state, operation)
 
@@ -100,10 +100,10 @@ class ChildWatchSurvivesItsNode(ZooKeeper):
         children = self._session(session).child_watches
         state = self._session(session)
         self._put(session, state._replace(child_watches=NOTHING))
-        super()._tell(session, tuple(c for c in changes if c.change is not Change.CHILDREN))
+        super()._tell(session, tuple(c for c in changes if c.change is not NodeChange.CHILDREN))
         state = self._session(session)
         self._put(session, state._replace(child_watches=children))
-        super()._tell(session, tuple(c for c in changes if c.change is Change.CHILDREN))
+        super()._tell(session, tuple(c for c in changes if c.change is NodeChange.CHILDREN))
 
 
 class DeletionIsToldTwice(ZooKeeper):
@@ -113,7 +113,7 @@ class DeletionIsToldTwice(ZooKeeper):
         both = self._session(session).data_watches & self._session(session).child_watches
         super()._tell(session, changes)
         state = self._session(session)
-        twice = tuple(c for c in changes if c.change is Change.DELETED and c.path in both)
+        twice = tuple(c for c in changes if c.change is NodeChange.DELETED and c.path in both)
         self._put(session, state._replace(events=state.events + twice))
 
 

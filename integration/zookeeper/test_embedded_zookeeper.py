@@ -15,9 +15,9 @@ import pytest
 
 from herdproof.errors import HerdError
 from herdproof.java import JarsMissing, JavaMissing, JavaTooOld
-from herdproof.minder import Minder
 from herdproof.ports import PortInUse
 from herdproof.servers import ServerFailed
+from herdproof.supervisor import Supervisor
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Changed,
@@ -170,7 +170,7 @@ def test_it_dies_with_an_owner_that_is_killed() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="a signal that only Linux has")
 def test_children_die_with_a_minder_that_is_killed(tmp_path: Path) -> None:
     """A minder that is killed, which nobody should do, leaves no child behind either."""
-    minder = Minder()
+    minder = Supervisor()
     child = minder.start("sleeper", ["sleep", "1000"], tmp_path / "log")
     assert Path(f"/proc/{child}").exists()
 
@@ -251,7 +251,7 @@ def test_a_server_that_does_not_come_up_shows_its_last_words() -> None:
 
 def test_a_child_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
     """The minder reports a program that is not there, and goes on."""
-    minder = Minder()
+    minder = Supervisor()
     with pytest.raises(OSError, match="no-such-program"):
         minder.start("a", ["no-such-program"], tmp_path / "log")
     minder.start("b", ["sleep", "1000"], tmp_path / "log")

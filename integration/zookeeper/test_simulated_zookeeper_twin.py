@@ -29,7 +29,6 @@ from herdproof.zookeeper.client import Client, expire_session
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Changed,
     Check,
     Create,
@@ -43,6 +42,7 @@ from herdproof.zookeeper.operations import (
     Link,
     Multi,
     Names,
+    NodeChange,
     Operation,
     Refusal,
     Synced,
@@ -321,7 +321,7 @@ def test_the_batch_shows_what_zookeeper_can_do(
             seen[answer.why if isinstance(answer, Refusal) else type(answer)] += 1
             seen.update(event.change for events in told.events for event in events)
 
-    assert not [what for what in (*STEPS, *ANSWERS, *REFUSALS, *Change) if seen[what] < SEVERAL]
+    assert not [what for what in (*STEPS, *ANSWERS, *REFUSALS, *NodeChange) if seen[what] < SEVERAL]
 
 
 @settings(ONCE, max_examples=40)

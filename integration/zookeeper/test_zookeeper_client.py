@@ -22,7 +22,6 @@ from herdproof.zookeeper.client import (
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Changed,
     Check,
     Checked,
@@ -39,6 +38,7 @@ from herdproof.zookeeper.operations import (
     Link,
     Multi,
     Names,
+    NodeChange,
     Operation,
     Refusal,
     Set,
@@ -177,7 +177,7 @@ def test_a_chroot_is_invisible(zookeeper: EmbeddedZooKeeper, client: TestClient,
         assert inside.perform(Children("/")) == Names(("a",))
         done = inside.perform(Multi((Create("/b"), Check("/a", 0))))
         assert done == Done((Created("/b"), Checked()))
-        assert inside.diary.watches == [Watched("/a", Change.CREATED)]
+        assert inside.diary.watches == [Watched("/a", NodeChange.CREATED)]
     assert client.perform(Children(root)) == Names(("a", "b"))
 
 
@@ -195,7 +195,7 @@ def test_a_watch_fires_once_and_before_what_it_warns_of(
 
     eventually(lambda: len(client.diary.answers) == 4)
     watched, shown = client.diary.entries[-2:]
-    assert watched == Watched(root, Change.DATA)
+    assert watched == Watched(root, NodeChange.DATA)
     assert isinstance(shown, Data)
     assert shown.data == b"2"
     assert len(client.diary.watches) == 1
@@ -209,7 +209,7 @@ def test_a_node_watched_in_two_ways_is_deleted_once(client: TestClient, root: st
     client.perform(Delete(root))
 
     client.perform(Sync())
-    assert client.diary.watches == [Watched(root, Change.DELETED)]
+    assert client.diary.watches == [Watched(root, NodeChange.DELETED)]
 
 
 def test_watches_are_forgotten_with_their_connection(

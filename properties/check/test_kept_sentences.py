@@ -29,7 +29,7 @@ from herdspec.check.sentences import (
 )
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verdict import Shown as Story
-from herdspec.check.verify import Done, Plan, Report
+from herdspec.check.verify import Done, Plan, PlanReport
 
 SAFE = Sentence("1", "safe", ("safe", "sound"))
 ASSUMED = shown("verified", "safe", assuming="clocks", without=[("careless", "safe")])
@@ -98,11 +98,11 @@ def test_what_was_declared_to_fail_and_was_not_found_to_is_not_proved() -> None:
     assert judged(Column("verified", {SAFE: ALONE}), [odd])[SAFE].verdict is not Kept.PROVED
 
 
-def reported(*findings: Finding, title: str = "verified") -> Report:
+def reported(*findings: Finding, title: str = "verified") -> PlanReport:
     """A report with one column."""
     column = Column(title, {SAFE: ASSUMED})
     plan = Plan("locks", (), sentences=(column,), discharges=(CLOCKS,))
-    return Report(plan, (Done("all", Result(findings, ""), 0.0),))
+    return PlanReport(plan, (Done("all", Result(findings, ""), 0.0),))
 
 
 def test_other_programs_read_the_same() -> None:
@@ -141,7 +141,7 @@ def test_columns_stand_system_by_system(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_nothing_is_printed_where_nobody_has_columns(capsys: pytest.CaptureFixture[str]) -> None:
     """Specs of one's own have no such table."""
-    print_sentences(Output(), [Report(Plan("own", ()), ())])
+    print_sentences(Output(), [PlanReport(Plan("own", ()), ())])
 
     assert capsys.readouterr().out == ""
 

@@ -35,7 +35,7 @@ from herdspec.check.cache import Result
 from herdspec.check.exploration.explore import explore
 from herdspec.check.plans import (
     QUICK,
-    Looked,
+    CheckConfig,
     exploration,
     flawed,
     plan_of,
@@ -58,7 +58,7 @@ from herdspec.check.verdict import (
     explored,
     standing_of,
 )  # fmt: skip
-from herdspec.check.verify import Check, Plan, Report, Tell, nobody, verify
+from herdspec.check.verify import Check, Plan, PlanReport, Tell, nobody, verify
 from herdspec.protocols.election import plan as election_plan
 from herdspec.protocols.election.flaws import AT_ONCE, DRAFTED, FLAWS
 from herdspec.protocols.election.properties import ELECTION
@@ -372,7 +372,7 @@ def test_the_checks_of_a_spec_tell_their_progress() -> None:
     told: list[tuple[str, float | None]] = []
     spec = LAMPS.with_properties(nothing_is_counted_back)
 
-    exploration(Looked("x", spec, {"Lamp": 2}, 0)).run(lambda w, f: told.append((w, f)))
+    exploration(CheckConfig("x", spec, {"Lamp": 2}, 0)).run(lambda w, f: told.append((w, f)))
     proof("x", spec, ()).run(lambda w, f: told.append((w, f)))
 
     assert told[0] == ("level 1, 2 states, 1 to expand", None)
@@ -511,12 +511,12 @@ def test_a_protocols_size_stays_its_own(tally: Callable[..., Run]) -> None:
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report() -> PlanReport:
     """The election's plan, carried out at the small size."""
     return verify(plan_of("election", QUICK))
 
 
-def test_the_election_is_as_declared(report: Report) -> None:
+def test_the_election_is_as_declared(report: PlanReport) -> None:
     """The verified election holds, and the drafted and flawed ones fail just as declared."""
     wrong = [f for f in report.findings if f.standing is not Standing.HOLDS]
 
@@ -524,7 +524,7 @@ def test_the_election_is_as_declared(report: Report) -> None:
     assert report.standing is Standing.HOLDS
 
 
-def test_every_declared_failure_is_found(report: Report) -> None:
+def test_every_declared_failure_is_found(report: PlanReport) -> None:
     """Each failure that is declared of a draft or a flaw is a finding of its own."""
     found = {(f.subject, f.row): f.found for f in report.findings if f.is_expected_failure}
     declared = {("drafted", row): failure for row, failure in DRAFTED.failures.items()}
@@ -535,7 +535,7 @@ def test_every_declared_failure_is_found(report: Report) -> None:
     assert found == {at: Shown(f.steps, f.last) for at, f in declared.items()}
 
 
-def test_the_verified_promises_are_proved_and_explored(report: Report) -> None:
+def test_the_verified_promises_are_proved_and_explored(report: PlanReport) -> None:
     """Each promise of the verified election is both proved and explored, but the declared one."""
     marks: dict[str, set[Mark]] = {}
     for f in report.of("verified"):
@@ -547,7 +547,7 @@ def test_the_verified_promises_are_proved_and_explored(report: Report) -> None:
     assert marks["refines ElectionContract"] == {Mark.PROVED, Mark.EXHAUSTED}
 
 
-def test_the_spec_says_what_it_assumes_and_leaves_out(report: Report) -> None:
+def test_the_spec_says_what_it_assumes_and_leaves_out(report: PlanReport) -> None:
     """The spec's own words on assumptions and omissions stand beside its verdicts."""
     assert report.plan.assumed.startswith("ZooKeeper is linearizable")
     assert "\n" not in report.plan.assumed

@@ -28,7 +28,7 @@ from herdspec.check.cache import Result as Found
 from herdspec.check.exploration.transitions import StateMachine, state_machines
 from herdspec.check.running.run import Machine
 from herdspec.check.verdict import Finding, Mark, Shown, StoryStep
-from herdspec.check.verify import Done, Plan, Report
+from herdspec.check.verify import Done, Plan, PlanReport
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import Specification
 from herdspec.protocols.election.properties import ELECTION
@@ -65,10 +65,10 @@ def found(mark: Mark, **more: Any) -> Finding:
     return Finding(**(plain | {"mark": mark} | more))
 
 
-def report_of(*findings: Finding, **more: Any) -> Report:
+def report_of(*findings: Finding, **more: Any) -> PlanReport:
     """A report of one check with these findings."""
     plan = Plan("toy", (), verified="x", compared=("x",), **more)
-    return Report(plan, (Done("look", Found(findings, "all of it"), 0.25),))
+    return PlanReport(plan, (Done("look", Found(findings, "all of it"), 0.25),))
 
 
 def line_of(file: str | Path, number: int) -> str:
@@ -224,7 +224,7 @@ def test_a_sarif_log_has_the_form_that_its_readers_ask_for(broken: Path) -> None
 # ── Nothing is forged ───────────────────────────────────────────────────────────────────────
 
 
-def hostile() -> Report:
+def hostile() -> PlanReport:
     """A report in which every text is hostile."""
     step = StoryStep(HOSTILE, (HOSTILE,), (HOSTILE,), HOSTILE, (HOSTILE,))
     finding = found(
@@ -234,7 +234,7 @@ def hostile() -> Report:
     untold = found(Mark.FAILS, row="q", note=HOSTILE, story=(HOSTILE,))
     result = Found((finding, untold), HOSTILE, (Coverage("x", ((HOSTILE, 1),), ((HOSTILE, 2),)),))
     plan = Plan(HOSTILE, (), verified="x", compared=("x",), assumed=HOSTILE, not_modelled=HOSTILE)
-    return Report(plan, (Done(HOSTILE, result, 0.0),))
+    return PlanReport(plan, (Done(HOSTILE, result, 0.0),))
 
 
 def test_hostile_text_stays_text_in_junit() -> None:
@@ -384,7 +384,7 @@ def test_branches_that_no_step_took_are_told_with_their_place(broken: Path) -> N
     result = Found((found(Mark.PROVED),), "m", (Coverage("x", (("release", 0),), missed),))
     plan = Plan("toy", (), verified="x", compared=("x",), specs={"x": spec})
 
-    text = Tags(page([Report(plan, (Done("look", result, 0.0),))])).text
+    text = Tags(page([PlanReport(plan, (Done("look", result, 0.0),))])).text
 
     assert f"release, a lock.py:{spec.action('release').line + 3}" in text
     assert "never" in text

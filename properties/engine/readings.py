@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.running.run import Machine
 from herdspec.engine.columns import Columns
-from herdspec.engine.ground import Ground, Instance
-from herdspec.engine.scripted import Overflows, Scripts, Step
+from herdspec.engine.ground import Ground, GroundAction
+from herdspec.engine.python_emit import Overflows, Scripts, Step
 from herdspec.engine.smt import Emitter
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import LIVE, Expectation, Undefined
 from herdspec.language.types import BOOL, MapOf, Option, SortOf
 from herdspec.language.values import BEYOND, decode
@@ -37,7 +37,7 @@ UNDEFINED: Numbers = (-1,)
 """An action's name and its arguments' numbers."""
 
 FAULTS = 2
-SCRIPTS: WeakKeyDictionary[Explorer, tuple[Scripts, list[tuple[Instance, Step]]]]
+SCRIPTS: WeakKeyDictionary[Explorer, tuple[Scripts, list[tuple[GroundAction, Step]]]]
 SCRIPTS = WeakKeyDictionary()
 """The emitted Python of each explorer's instances: examples share it."""
 
@@ -184,7 +184,7 @@ def compare_properties(ex: Explorer, rows: Sequence[Numbers]) -> None:
 
 
 def compare_cases(
-    ex: Explorer, promise: Promise, rows: Sequence[Numbers], columns: Columns
+    ex: Explorer, promise: DeclaredProperty, rows: Sequence[Numbers], columns: Columns
 ) -> None:
     """The plain Python and the columns say the same of a promise about behaviours, case by case."""
     for chosen, premise, goal in ex.ground.cases(promise):

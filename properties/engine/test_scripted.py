@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from herdproof.conformance.traces import compiled as of_traces
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.traced import Traced, traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdspec.check.conformance.conform import Outcome, Verdict
 from herdspec.check.conformance.follow import PlainSteps
 from herdspec.check.exploration.explore import Explorer
+from herdspec.check.running.generated import GeneratedSpec
 from herdspec.check.running.run import Machine
-from herdspec.check.running.scripted import Scripted
-from herdspec.engine import scripted as emitter
+from herdspec.engine import python_emit as emitter
 from herdspec.engine.ground import Ground
+from herdspec.engine.python_emit import Overflows, Scripts
 from herdspec.engine.renaming import AffineIndex, Element, Names
-from herdspec.engine.scripted import Overflows, Scripts
 from herdspec.language.graph import Expr
 from herdspec.language.specification import from_source
 from herdspec.language.surface import sizes_of_sorts
@@ -63,7 +63,7 @@ def test_a_state_is_read_by_the_names_of_the_spec() -> None:
     """Every field of any state is the same to whoever reads it, whichever reading has it."""
     spec = from_source(HEADER + ACTION + "        self.n = 1", "Rich")
     sizes = dict.fromkeys(spec.sorts, 2)
-    machine, compiled = Machine(Ground(spec, sizes, bound=3, faults=1)), Scripted(spec, sizes)
+    machine, compiled = Machine(Ground(spec, sizes, bound=3, faults=1)), GeneratedSpec(spec, sizes)
     for numbers in some_states(readings.explorer(spec), 40):
         state = machine.state(numbers)
         seen = compiled._seen(compiled._scripts.apart(numbers))
@@ -75,7 +75,7 @@ def test_a_state_is_read_by_the_names_of_the_spec() -> None:
 
 def test_a_helper_of_the_spec_can_be_called_and_nothing_written() -> None:
     """Who reads a state may call the spec's helpers; a view is no state to be changed."""
-    compiled = Scripted(CENTRAL_COORDINATOR, SIZES)
+    compiled = GeneratedSpec(CENTRAL_COORDINATOR, SIZES)
     b, m, p = (compiled.machine.elements(sort)[0] for sort in SIZES)
     state = compiled.initial({("committed", p): 7})
     elected = compiled.take(compiled.take(state, "elect", (b,)), "coordinator_startup", (b,))
@@ -93,7 +93,7 @@ def test_a_helper_of_the_spec_can_be_called_and_nothing_written() -> None:
 def test_a_channel_that_is_too_full_is_said() -> None:
     """What lies beyond a channel's capacity is not guessed."""
     spec = from_source(HEADER + ACTION + "        " + BODIES[-1], "Rich")
-    compiled = Scripted(spec, dict.fromkeys(spec.sorts, 2))
+    compiled = GeneratedSpec(spec, dict.fromkeys(spec.sorts, 2))
     one, two = compiled.machine.elements("Node")
     state = compiled.initial({})
     while len(state.inbox[one]) < 2:
@@ -229,7 +229,7 @@ def test_few_lines_go_along_what_is_compiled_for_more_elements(
 
     assert isinstance(compiler.of(CENTRAL_COORDINATOR, few, spare, 9), PlainSteps)
     larger = compiler.of(CENTRAL_COORDINATOR, SIZES, spare, 10)
-    assert isinstance(larger, Scripted)
+    assert isinstance(larger, GeneratedSpec)
     assert compiler.of(CENTRAL_COORDINATOR, few, spare, 9) is larger
     fewer_brokers = {**SIZES, "Broker": 1}
     assert isinstance(compiler.of(CENTRAL_COORDINATOR, fewer_brokers, spare, 9), PlainSteps)

@@ -17,8 +17,8 @@ import pytest
 from herdspec import Specification, UsageError, from_source
 from herdspec.check.exploration.explore import Exploration, Explorer, explore
 from herdspec.check.liveness.liveness import liveness
+from herdspec.check.running.generated import GeneratedSpec
 from herdspec.check.running.run import machine
-from herdspec.check.running.scripted import Scripted
 from herdspec.check.simulation.search import search
 from herdspec.check.simulation.simulate import simulate
 from herdspec.engine.ground import LARGEST, Ground
@@ -232,7 +232,7 @@ def test_a_machine_takes_any_number() -> None:
 
 def test_compiled_steps_take_any_number() -> None:
     """What replays traces starts with a large number, and adds to it."""
-    compiled = Scripted(meter(65_536), {"T": 1})
+    compiled = GeneratedSpec(meter(65_536), {"T": 1})
     state = compiled.initial({})
     assert (state.narrow, state.kept[next(iter(state.kept))], state.last) == (65_533, 65_535, None)
     for _ in range(3):

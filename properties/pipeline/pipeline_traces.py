@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.spark.tables import Rows
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import NOTHING, TOLD

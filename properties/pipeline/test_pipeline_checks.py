@@ -17,7 +17,7 @@ from herdproof.conformance.flawed import switched
 from herdproof.conformance.traces.tracer import Tracer
 from herdproof.pipeline.checks import BrokenThere, Lived, at, held, real_runs, simulated_runs
 from herdproof.protocols.implementation import Implementation, implementation
-from herdspec.check.plans import Looked
+from herdspec.check.plans import CheckConfig
 from herdspec.check.protocol import Protocol
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verify import Check, Tell
@@ -239,7 +239,7 @@ def test_a_check_of_a_form_is_of_its_spec_and_its_code(monkeypatch: pytest.Monke
 
         offered = ("take", "give_back", "forget")
 
-    taken: list[tuple[Looked, Code]] = []
+    taken: list[tuple[CheckConfig, Code]] = []
     monkeypatch.setattr(checks, "edges", lambda *of: taken.append(of))
     protocol = Protocol("lease", lambda: LEASE, variants=lambda: {"later": LATER})
     adapters = {"": Leases, "later": Offered}

@@ -54,12 +54,12 @@ BRANCHES = ("CallerError", "PeerError", "WorldError", "SpecError", "UsageError")
 OURS = ("FrameError", "RecordsLost", "SessionFailed")
 """What may be of either side of a connection; and mistakes of our own."""
 PACKAGES = ("spec/herdspec", "impl/herdproof")
-SHARED = frozenset({
-    "Answered", "Ask", "Assigned", "Broken", "Broker", "Change", "Committed", "Connection",
-    "Deposed", "Elected", "Generation", "Held", "Instance", "Member", "Node", "Paths",
-    "Report", "Session", "Snapshot", "Step", "Store", "What",
-})  # fmt: skip
-"""Names that two classes of a package have still: none is to be added."""
+SHARED = frozenset({"What"})
+"""
+Names that classes of a package share; none is to be added.
+
+`What` is each room's vocabulary of reports, which nobody takes for another room's.
+"""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -68,7 +68,7 @@ ELECTION = section("The election of a coordinator")
 
 def test_every_path_of_the_central_coordinator_stands_on_the_page() -> None:
     """And no other."""
-    election = elector.Paths()
+    election = elector.ElectionPaths()
     made = set(made_by(Paths(), NAMES))
 
     assert {election.leader, election.epoch} < ELECTION
@@ -92,7 +92,7 @@ def test_every_path_of_the_group_protocol_stands_there() -> None:
     made = {*made_by(GroupPaths(), NAMES), f"{REGISTRATIONS}/[broker]"}
 
     assert made == section("Groups of `herdproof broker --zookeeper`")
-    both = {elector.Paths().leader, elector.Paths().epoch}
+    both = {elector.ElectionPaths().leader, elector.ElectionPaths().epoch}
     assert {STANDING.election.leader, STANDING.election.epoch} == ELECTION - both
 
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from herdproof.simulator.tree import split
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
-    Change,
     Check,
     Children,
     Create,
@@ -25,6 +24,7 @@ from herdproof.zookeeper.operations import (
     Get,
     Multi,
     Names,
+    NodeChange,
     Operation,
     Refusal,
     Set,
@@ -121,7 +121,7 @@ def test_a_watch_fires_once(service: ZooKeeper) -> None:
     service.perform(2, Create("/a"))
     service.perform(2, Set("/a", b"1"))
 
-    assert service.take_events(1) == (Watched("/a", Change.CREATED),)
+    assert service.take_events(1) == (Watched("/a", NodeChange.CREATED),)
     assert service.take_events(1) == ()
 
 
@@ -131,7 +131,7 @@ def test_a_session_is_told_of_its_own_changes(service: ZooKeeper) -> None:
     service.perform(1, Get("/a", watch=True))
     service.perform(1, Set("/a", b"1"))
 
-    assert service.take_events(1) == (Watched("/a", Change.DATA),)
+    assert service.take_events(1) == (Watched("/a", NodeChange.DATA),)
 
 
 def test_a_deletion_is_told_once_to_a_session_with_both_watches(service: ZooKeeper) -> None:
@@ -143,7 +143,10 @@ def test_a_deletion_is_told_once_to_a_session_with_both_watches(service: ZooKeep
     service.perform(2, Delete("/a"))
     service.perform(2, Create("/a"))
 
-    assert service.take_events(1) == (Watched("/a", Change.DELETED), Watched("/", Change.CHILDREN))
+    assert service.take_events(1) == (
+        Watched("/a", NodeChange.DELETED),
+        Watched("/", NodeChange.CHILDREN),
+    )
 
 
 @pytest.mark.parametrize("read", [Get("/a", watch=True), Children("/a", watch=True)])
@@ -163,7 +166,7 @@ def test_a_connection_takes_its_watches_with_it(service: ZooKeeper) -> None:
     service.lose_connection(1)
     service.perform(2, Create("/b"))
 
-    assert service.take_events(1) == (Watched("/a", Change.CREATED),)
+    assert service.take_events(1) == (Watched("/a", NodeChange.CREATED),)
 
 
 # Misuse, and what a client refuses
@@ -235,7 +238,7 @@ def test_a_watch_on_an_old_view_fires_when_the_server_catches_up(service: ZooKee
 
     service.catch_up(1)
 
-    assert service.take_events(1) == (Watched("/a", Change.DELETED),)
+    assert service.take_events(1) == (Watched("/a", NodeChange.DELETED),)
 
 
 def test_events_keep_the_order_of_the_changes(service: ZooKeeper) -> None:
@@ -302,8 +305,8 @@ class Memory:
 
 def concerns(event: Watched, read: Watching) -> bool:
     """Whether an event tells that what was read has changed."""
-    of_children = event.change is Change.CHILDREN
-    fitting = event.change is Change.DELETED or of_children is isinstance(read, Children)
+    of_children = event.change is NodeChange.CHILDREN
+    fitting = event.change is NodeChange.DELETED or of_children is isinstance(read, Children)
     return fitting and event.path == Simulated.root + read.path
 
 

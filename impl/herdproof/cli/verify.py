@@ -28,9 +28,9 @@ from herdspec.language.errors import UsageError
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
     from herdspec.check.cache import Cache
-    from herdspec.check.plans import Looked, Scale
+    from herdspec.check.plans import CheckConfig, Scale
     from herdspec.check.side_by_side import Tell
-    from herdspec.check.verify import Check, Plan, Report
+    from herdspec.check.verify import Check, Plan, PlanReport
 
 What = Annotated[
     list[str] | None,
@@ -175,7 +175,7 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
     return plan.also(*held(found, wanted, own))
 
 
-def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[Check]:
+def held(found: Sequence[Subject], wanted: Sequence[CheckConfig], own: Own) -> list[Check]:
     """The checks of the code of specs of one's own, where there is some."""
     if not found[0].module:
         if own.code is not None:
@@ -195,17 +195,17 @@ def subjects(name: str) -> list[Subject]:
     return all_in_file(Path(name)) if name.endswith(".py") else [find(name)]
 
 
-def looked(name: str, subject: Subject, own: Own) -> Looked:
+def looked(name: str, subject: Subject, own: Own) -> CheckConfig:
     """A spec at the size that the command line says, or else its file, or else the usual one."""
     from herdproof.cli.spec.mutate import spec_of
     from herdproof.cli.specs import sizes_of, whole_name
-    from herdspec.check.plans import Looked
+    from herdspec.check.plans import CheckConfig
 
     given = sizes_of(subject.spec, list(own.sizes))
     asked = {text.partition("=")[0] for text in own.sizes}
     sizes = given | {name: n for name, n in subject.sizes.items() if name not in asked}
     faults = subject.faults if own.faults is None else own.faults
-    return Looked(
+    return CheckConfig(
         subject.name, subject.spec, sizes, faults, subject.declared,
         exactly=subject.exactly_at(sizes, faults), may_end=subject.may_end,
         bound=subject.bound if own.bound is None else own.bound,
@@ -226,7 +226,9 @@ def opened(folder: Path | None, fresh: bool, no_cache: bool) -> Cache | None:
     return None if no_cache else Cache(folder or DEFAULT, fresh)
 
 
-def carried_out(out: Output, plans: list[Plan], cache: Cache | None, stories: bool) -> list[Report]:
+def carried_out(
+    out: Output, plans: list[Plan], cache: Cache | None, stories: bool
+) -> list[PlanReport]:
     """All plans, one after another; each report is printed when it is there."""
     from herdproof.report.kept import print_sentences
     from herdproof.report.table import print_report
@@ -267,7 +269,7 @@ def watch(out: Output, plan: Plan) -> Callable[[Check], AbstractContextManager[T
 
 
 def verdicts_json(
-    reports: list[Report], code: int, one: Callable[[Report], dict[str, Any]]
+    reports: list[PlanReport], code: int, one: Callable[[PlanReport], dict[str, Any]]
 ) -> dict[str, Any]:
     """All reports as JSON, and the table of the contract's sentences."""
     from herdproof.report.kept import sentences_json
@@ -285,14 +287,14 @@ def check_writable(files: Mapping[str, Path | None]) -> None:
             raise UsageError(f"{option} {path}: there is no directory to write it to")
 
 
-def write_files(reports: list[Report], files: Mapping[str, Path | None]) -> None:
+def write_files(reports: list[PlanReport], files: Mapping[str, Path | None]) -> None:
     """Write what was asked for; each format is made where it is needed."""
     for option, path in files.items():
         if path is not None:
             write_file(option, path, formatted(option, reports))
 
 
-def formatted(option: str, reports: list[Report]) -> str:
+def formatted(option: str, reports: list[PlanReport]) -> str:
     """The reports in the format of this option."""
     match option:
         case "--junit":
@@ -310,7 +312,7 @@ def formatted(option: str, reports: list[Report]) -> str:
     raise AssertionError(f"no format belongs to {option}")
 
 
-def annotate(out: Output, reports: list[Report], wanted: bool | None) -> None:
+def annotate(out: Output, reports: list[PlanReport], wanted: bool | None) -> None:
     """Say what fails as GitHub's log reads it; without being asked only within GitHub Actions."""
     from herdproof.report.github import commands
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdproof.conformance.graphs.edges import Coverage
     from herdproof.conformance.solver.solved import Solved
     from herdproof.conformance.walks.walk import Walked
-    from herdspec.check.plans import Looked
+    from herdspec.check.plans import CheckConfig
 
 RUNS, TURNS = 50, 40
 """The number of walks that are taken, and of the turns of each."""
@@ -45,7 +45,7 @@ class Code:
     digest: str
 
 
-def checks_of(looked: Looked, code: Code) -> list[Check]:
+def checks_of(looked: CheckConfig, code: Code) -> list[Check]:
     """All ways in which this code can be held to this spec."""
     ways = [walks(looked, code), edges(looked, code), stories(looked, code)]
     if hasattr(code.adapter, "load"):
@@ -53,7 +53,7 @@ def checks_of(looked: Looked, code: Code) -> list[Check]:
     return ways
 
 
-def rests_on(looked: Looked, code: Code, *options: Any) -> tuple[Any, ...]:
+def rests_on(looked: CheckConfig, code: Code, *options: Any) -> tuple[Any, ...]:
     """All that a verdict about code depends on, as far as is known here."""
     return looked.subject, looked.spec, looked.sizes, code.digest, implementation(), *options
 
@@ -65,7 +65,7 @@ ON_WALKS = (
 
 
 def walks(
-    looked: Looked, code: Code, runs: int = RUNS, turns: int = TURNS, row: Row = ON_WALKS
+    looked: CheckConfig, code: Code, runs: int = RUNS, turns: int = TURNS, row: Row = ON_WALKS
 ) -> Check:
     """Random walks: the code takes what the spec allows, and refuses what it does not."""
 
@@ -105,7 +105,7 @@ ON_EDGES = (
 
 
 def edges(
-    looked: Looked, code: Code, *, seconds: float | None = SECONDS, row: Row = ON_EDGES,
+    looked: CheckConfig, code: Code, *, seconds: float | None = SECONDS, row: Row = ON_EDGES,
     whole: bool = False, world: World | None = None, **options: Any,
 ) -> Check:  # fmt: skip
     """
@@ -166,7 +166,7 @@ def judged_edges(
     return conforms(subject, *row, bounds, "; ".join(notes))
 
 
-def stories(looked: Looked, code: Code) -> Check:
+def stories(looked: CheckConfig, code: Code) -> Check:
     """The shortest story to each action, each `sometimes` and each side of a guard, on the code."""
     row = "the code follows the spec's stories"
     sentence = "The code goes along the shortest stories to all that can happen, and refuses there."
@@ -214,7 +214,7 @@ PICKED, PICKING, SETTLING = 20, 20.0, 10.0
 """States picked of each case, seconds for picking them, and for looking for stories to them."""
 
 
-def states(looked: Looked, code: Code) -> Check:
+def states(looked: CheckConfig, code: Code) -> Check:
     """States that z3 picks: from there, the code does as the spec does."""
     row = "the code steps as specified from states of the solver"
     sentence = "Put into states that satisfy what is proved, the code steps where the spec says."
@@ -268,6 +268,6 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     return replace(unknown(subject, row, sentence, bounds, note), story=story)
 
 
-def size_of(looked: Looked) -> str:
+def size_of(looked: CheckConfig) -> str:
     """The sizes of a spec's sorts, in words."""
     return ", ".join(counted(n, sort.lower()) for sort, n in looked.sizes.items()) or "one size"

@@ -21,8 +21,8 @@ from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter
 from herdproof.conformance.graphs.graph import Graph, explored
 from herdproof.conformance.holding.held import Case, Differs, Held
 from herdproof.conformance.stories import Follower
-from herdspec.check.exploration.columned import CHUNK, truths
 from herdspec.check.exploration.exploration import Story
+from herdspec.check.exploration.numpy_engine import CHUNK, truths
 from herdspec.check.running.wording import text
 from herdspec.engine.columns import Columns
 from herdspec.language import graph as g

@@ -3,8 +3,8 @@ A real Kafka broker as a child process, beside a ZooKeeper, on this machine's lo
 
 Made for tests and for trying things out: its data lie in a temporary directory that goes with it
 (unless a directory is named), its heap is small, and topics are made only when they are asked for.
-It never outlives its owner, not even one that dies by `kill -9` (see `herdproof.minder`). A cluster
-is several brokers, each with an id of its own, beside one ZooKeeper.
+It never outlives its owner, not even one that dies by `kill -9` (see `herdproof.supervisor`). A
+cluster is several brokers, each with an id of its own, beside one ZooKeeper.
 
     with EmbeddedZooKeeper() as zookeeper, EmbeddedKafka(zookeeper.hosts) as kafka:
         kafka.create_topic("t", partitions=2)

@@ -21,7 +21,7 @@ from herdspec.check.verify import Check, Tell
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
-    from herdspec.check.plans import Looked
+    from herdspec.check.plans import CheckConfig
     from herdspec.check.protocol import Protocol
 
 Makes = Callable[[str], Check]
@@ -80,7 +80,7 @@ def simulated_runs(
 
 
 def held(
-    adapter: Callable[[str], type[Adapter] | None], way: str, looked: Callable[[], Looked],
+    adapter: Callable[[str], type[Adapter] | None], way: str, looked: Callable[[], CheckConfig],
     *, form: str = "", quietly: bool = False, **options: Any,
 ) -> Makes:  # fmt: skip
     """
@@ -106,14 +106,16 @@ def held(
 
 def at(
     protocol: Protocol, size: int, *, faults: int, bound: int | None = None, form: str = ""
-) -> Callable[[], Looked]:
+) -> Callable[[], CheckConfig]:
     """The verified spec, or a form of the protocol, with so many elements of each sort."""
 
-    def looked() -> Looked:
-        from herdspec.check.plans import Looked
+    def looked() -> CheckConfig:
+        from herdspec.check.plans import CheckConfig
 
         made = protocol.variants()[form] if form else protocol.verified()
-        return Looked(protocol.name, made, dict.fromkeys(made.sorts, size), faults, bound=bound)
+        return CheckConfig(
+            protocol.name, made, dict.fromkeys(made.sorts, size), faults, bound=bound
+        )
 
     return looked
 

@@ -125,11 +125,11 @@ class Implementation:
         """All that can be asked of code that is held to a spec, which is called so."""
         from herdproof.conformance.checks import Code, checks_of
         from herdproof.protocols.imports import digest_of_imports
-        from herdspec.check.plans import QUICK, Looked, sizes_for
+        from herdspec.check.plans import QUICK, CheckConfig, sizes_for
 
         of = self.protocol
         declared = of.declared() if spec is of.verified() else {}
-        looked = Looked(subject, spec, sizes_for(of, spec, QUICK), QUICK.faults, declared)
+        looked = CheckConfig(subject, spec, sizes_for(of, spec, QUICK), QUICK.faults, declared)
         makes = getattr(self.adapter, "__module__", "")  # it may stand in another package
         return checks_of(looked, Code(code, digest_of_imports(code.__module__, makes)))
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from herdproof.report.places import alarming, headline, place_of
 from herdspec.check.verdict import Finding, Standing
-from herdspec.check.verify import Plan, Report
+from herdspec.check.verify import Plan, PlanReport
 
 
-def commands(reports: Iterable[Report]) -> Iterator[str]:
+def commands(reports: Iterable[PlanReport]) -> Iterator[str]:
     """`::error` for what fails, `::warning` for what is unknown; nothing for what holds."""
     for report in reports:
         for finding in alarming(report):

@@ -21,7 +21,7 @@ from herdproof.report.render import conclusion, said, spoken, verdict
 from herdspec.check.cache import Coverage
 from herdspec.check.exploration.transitions import state_machines
 from herdspec.check.verdict import Finding, Mark, Standing, sized, standing_of
-from herdspec.check.verify import Plan, Report
+from herdspec.check.verify import Plan, PlanReport
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
 
@@ -29,7 +29,7 @@ ELEMENTS, FAULTS = 2, 2
 """The size at which state machines are read off."""
 
 
-def page(reports: Sequence[Report]) -> str:
+def page(reports: Sequence[PlanReport]) -> str:
     """The page of these reports."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("herdproof.report"), autoescape=True,
@@ -43,7 +43,7 @@ def page(reports: Sequence[Report]) -> str:
     )  # fmt: skip
 
 
-def part(report: Report) -> dict[str, object]:
+def part(report: PlanReport) -> dict[str, object]:
     """The values that the template needs of one report."""
     plan = report.plan
     return {
@@ -75,7 +75,7 @@ class HtmlTable:
     rows: list[tuple[str, str, list[list[tuple[str, Finding]]]]]
 
 
-def table(report: Report, columns: tuple[str, ...]) -> HtmlTable:
+def table(report: PlanReport, columns: tuple[str, ...]) -> HtmlTable:
     """One row for each property: its name, its sentence, and a cell for each subject."""
     rows = []
     for name, findings in texts.rows(report.of(*columns)).items():
@@ -88,7 +88,7 @@ def table(report: Report, columns: tuple[str, ...]) -> HtmlTable:
 # ── Stories ─────────────────────────────────────────────────────────────────────────────────
 
 
-def stories(report: Report) -> list[dict[str, object]]:
+def stories(report: PlanReport) -> list[dict[str, object]]:
     """Every counterexample: the unexpected ones first, and only they are open from the start."""
     told = [f for f in report.findings if f.mark in (Mark.FAILS, Mark.UNKNOWN) and f.story]
     told.sort(key=lambda f: f.standing is Standing.HOLDS)
@@ -115,7 +115,7 @@ class Machines:
     drawings: list[Drawing]
 
 
-def machines(report: Report) -> list[Machines]:
+def machines(report: PlanReport) -> list[Machines]:
     """The state machines of the verified spec; of none, where it has no members of enums."""
     spec = report.plan.specs.get(report.plan.verified)
     if spec is None:
@@ -151,7 +151,7 @@ class Covered:
     missed: list[str] | None
 
 
-def coverage(report: Report) -> list[Covered]:
+def coverage(report: PlanReport) -> list[Covered]:
     """The coverage of whatever stands in the tables; flaws have none of their own."""
     return [
         covered(report.plan, done.check, found)

@@ -14,13 +14,13 @@ from xml.etree.ElementTree import Element, SubElement
 
 from herdproof.report.places import headline, name_of, place_of
 from herdspec.check.verdict import Finding, Standing
-from herdspec.check.verify import Done, Plan, Report
+from herdspec.check.verify import Done, Plan, PlanReport
 
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML document may hold, not even escaped."""
 
 
-def junit(reports: Iterable[Report]) -> str:
+def junit(reports: Iterable[PlanReport]) -> str:
     """The reports as one XML document."""
     suites = Element("testsuites", name="herdproof verify")
     for report in reports:

@@ -18,7 +18,7 @@ from herdspec.check.sentences import (
     is_discharged,
     judged,
 )
-from herdspec.check.verify import Report
+from herdspec.check.verify import PlanReport
 
 COLOURS = {
     Kept.PROVED: "green", Kept.EXHAUSTED: "green", Kept.FAILS: "cyan",
@@ -26,14 +26,16 @@ COLOURS = {
 }  # fmt: skip
 
 
-def columns(reports: Sequence[Report]) -> Iterator[tuple[Report, Column, dict[Sentence, Cell]]]:
+def columns(
+    reports: Sequence[PlanReport],
+) -> Iterator[tuple[PlanReport, Column, dict[Sentence, Cell]]]:
     """Each column, with the report that its cells are computed from; system by system."""
     of = [(report, column) for report in reports for column in report.plan.sentences]
     for report, column in sorted(of, key=lambda found: found[1].title.partition(" ")[0]):
         yield report, column, judged(column, report.findings, report.plan.discharges)
 
 
-def print_sentences(out: Output, reports: Sequence[Report]) -> None:
+def print_sentences(out: Output, reports: Sequence[PlanReport]) -> None:
     """Print the table, if there is anything in it."""
     found = [(column.title, cells) for _, column, cells in columns(reports)]
     if not found:
@@ -52,7 +54,7 @@ def coloured(cell: Cell) -> str:
     return f"[{colour}]{escape(cell.text)}[/{colour}]"
 
 
-def sentences_json(reports: Sequence[Report]) -> list[dict[str, Any]]:
+def sentences_json(reports: Sequence[PlanReport]) -> list[dict[str, Any]]:
     """Each cell of the table as JSON."""
     return [
         cell_json(report.plan.protocol, column.title, sentence, cell)
@@ -64,7 +66,7 @@ def sentences_json(reports: Sequence[Report]) -> list[dict[str, Any]]:
 # ── Assumptions ─────────────────────────────────────────────────────────────────────────────
 
 
-def discharged(report: Report, discharge: Discharge) -> str:
+def discharged(report: PlanReport, discharge: Discharge) -> str:
     """An assumption in a line: what it follows from, if the run shows that, and what remains."""
     subject, row = discharge.by
     if is_discharged(discharge, report.findings):
@@ -72,7 +74,7 @@ def discharged(report: Report, discharge: Discharge) -> str:
     return f"is not shown to follow: `{subject}` {row} is not proved by this run"
 
 
-def assumptions_json(report: Report) -> list[dict[str, Any]]:
+def assumptions_json(report: PlanReport) -> list[dict[str, Any]]:
     """The fate of each assumption, as JSON."""
     return [
         {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from herdspec.check.verdict import Finding, Standing
-from herdspec.check.verify import Plan, Report
+from herdspec.check.verify import Plan, PlanReport
 from herdspec.language.specification import Specification
 
 
@@ -60,7 +60,7 @@ def place_of_action(spec: Specification, name: str) -> Place | None:
     return min(by_name.values(), key=lambda place: place.line, default=None)
 
 
-def alarming(report: Report) -> Iterator[Finding]:
+def alarming(report: PlanReport) -> Iterator[Finding]:
     """The findings that somebody has to look at: unexpected failures, and what is unknown."""
     return (f for f in report.findings if f.standing is not Standing.HOLDS)
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from herdproof.report.places import Place, alarming, headline, name_of, place_of, place_of_action
 from herdspec.check.digest import hashed
 from herdspec.check.verdict import Finding, Standing, StoryStep
-from herdspec.check.verify import Plan, Report
+from herdspec.check.verify import Plan, PlanReport
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -26,7 +26,7 @@ ROOT = "%SRCROOT%"
 """The folder that paths are relative to: the root of the repository."""
 
 
-def sarif(reports: Sequence[Report]) -> str:
+def sarif(reports: Sequence[PlanReport]) -> str:
     """The reports as one SARIF log with one run."""
     found = [(report.plan, f) for report in reports for f in alarming(report)]
     rules = rules_of((report.plan, f) for report in reports for f in report.findings)

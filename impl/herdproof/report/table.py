@@ -19,13 +19,13 @@ from herdproof.report.render import (
     verdict,
 )
 from herdspec.check.verdict import Finding, Mark, Standing, safety, standing_of
-from herdspec.check.verify import Done, Report
+from herdspec.check.verify import Done, PlanReport
 
 GROUPS = {"sometimes": "what must be possible", "lemma": "lemmas of the proof"}
 """Kinds of properties that share one row while all is well with them."""
 
 
-def print_report(out: Output, report: Report, all_stories: bool) -> None:
+def print_report(out: Output, report: PlanReport, all_stories: bool) -> None:
     """Print everything that there is to say."""
     out.line()
     print_table(out, report, *report.plan.columns)
@@ -49,7 +49,7 @@ def print_report(out: Output, report: Report, all_stories: bool) -> None:
 # ── The table ───────────────────────────────────────────────────────────────────────────────
 
 
-def print_table(out: Output, report: Report, *columns: str) -> None:
+def print_table(out: Output, report: PlanReport, *columns: str) -> None:
     """One row for each property, one column for each subject."""
     table = table_of(report.plan.protocol, *columns)
     for name, findings in rows(report.of(*columns)).items():
@@ -104,7 +104,7 @@ def numbered(text: str, findings: list[Finding]) -> str:
 # ── Flaws ───────────────────────────────────────────────────────────────────────────────────
 
 
-def print_flaws(out: Output, report: Report) -> None:
+def print_flaws(out: Output, report: PlanReport) -> None:
     """Print what each flaw leads to, beside what the verified protocol fails too."""
     table = table_of("flaw put back", "what it breaks", "steps", "last action", "as declared")
     for flaw, findings in flaws_of(report).items():
@@ -116,7 +116,7 @@ def print_flaws(out: Output, report: Report) -> None:
     out.table(table)
 
 
-def flaws_of(report: Report) -> dict[str, list[Finding]]:
+def flaws_of(report: PlanReport) -> dict[str, list[Finding]]:
     """The failures of each flaw, without those of the verified protocol that are just the same."""
     verified = {(f.row, f.found) for f in report.of(report.plan.verified) if f.found}
     made = {}
@@ -144,7 +144,7 @@ def declared(finding: Finding) -> str:
 # ── Stories ─────────────────────────────────────────────────────────────────────────────────
 
 
-def to_tell(report: Report, all_stories: bool) -> list[Finding]:
+def to_tell(report: PlanReport, all_stories: bool) -> list[Finding]:
     """Which counterexamples to tell: whatever is unexpected, and the draft's shortest."""
     told = [f for f in report.findings if f.mark in BAD and f.story]
     if all_stories:
@@ -158,7 +158,7 @@ def to_tell(report: Report, all_stories: bool) -> list[Finding]:
 # ── Sizes and bounds ────────────────────────────────────────────────────────────────────────
 
 
-def print_bounds(out: Output, report: Report) -> None:
+def print_bounds(out: Output, report: PlanReport) -> None:
     """Print what was looked at, how long it took, and what all of it rests on."""
     flaws = [d for d in report.done if of_flaws(d.result.findings, report)]
     for done in report.done:
@@ -185,7 +185,7 @@ def spent(done: Done) -> str:
     return "(kept)" if done.kept else f"{done.seconds:.1f} s"
 
 
-def of_flaws(findings: tuple[Finding, ...], report: Report) -> bool:
+def of_flaws(findings: tuple[Finding, ...], report: PlanReport) -> bool:
     """Tells whether findings are about a flaw."""
     return all(f.subject in report.plan.flaws for f in findings)
 
@@ -195,7 +195,7 @@ def bounds_of(flaws: Iterable[Any]) -> list[str]:
     return sorted({f"○ {f.bounds}" for done in flaws for f in done.result.findings})
 
 
-def report_json(report: Report) -> dict[str, Any]:
+def report_json(report: PlanReport) -> dict[str, Any]:
     """A report as JSON, with every story."""
     return {
         "protocol": report.plan.protocol,
@@ -221,7 +221,7 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def where(report: Report, finding: Finding) -> dict[str, Any]:
+def where(report: PlanReport, finding: Finding) -> dict[str, Any]:
     """The file and the line that a finding is about, if it is about a spec."""
     from herdproof.report.places import place_of
 

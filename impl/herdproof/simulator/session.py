@@ -21,12 +21,12 @@ from herdproof.simulator.network import Network, Pipe
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Children,
     Exists,
     Get,
     Link,
     Multi,
+    NodeChange,
     Operation,
     Refusal,
     Sync,
@@ -129,17 +129,17 @@ class Open:
 
 
 FIRES = {
-    Change.CREATED: (Change.DATA,),
-    Change.DATA: (Change.DATA,),
-    Change.CHILDREN: (Change.CHILDREN,),
-    Change.DELETED: (Change.DATA, Change.CHILDREN),
+    NodeChange.CREATED: (NodeChange.DATA,),
+    NodeChange.DATA: (NodeChange.DATA,),
+    NodeChange.CHILDREN: (NodeChange.CHILDREN,),
+    NodeChange.DELETED: (NodeChange.DATA, NodeChange.CHILDREN),
 }
 """Which of the two kinds of watches each change fires."""
 
 
-def kind_of(operation: Get | Exists | Children) -> Change:
+def kind_of(operation: Get | Exists | Children) -> NodeChange:
     """The kind of the watch that a read leaves."""
-    return Change.CHILDREN if isinstance(operation, Children) else Change.DATA
+    return NodeChange.CHILDREN if isinstance(operation, Children) else NodeChange.DATA
 
 
 def ignore(client: SimulatedClient, opened: Open) -> None:
@@ -163,9 +163,9 @@ class SimulatedClient:
         """Told of each watch that a broken connection took, once there is another."""
         self.session = 0
         self.link = Link.LOST
-        self.watches: set[tuple[str, Change]] = set()
+        self.watches: set[tuple[str, NodeChange]] = set()
         """The watches that the process has left, by path and kind (DATA or CHILDREN)."""
-        self.lost_watches: set[tuple[str, Change]] = set()
+        self.lost_watches: set[tuple[str, NodeChange]] = set()
         """The watches that a broken connection has taken: they are said to fire on the next one."""
         self.stands = False
         """The connection stands, as far as the client's kernel knows."""

@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias
 
 from herdproof.zookeeper.operations import (
     ANY_VERSION,
-    Change,
     Changed,
     Check,
     Checked,
@@ -25,6 +24,7 @@ from herdproof.zookeeper.operations import (
     Created,
     Delete,
     Deleted,
+    NodeChange,
     Refusal,
     Set,
     Stat,
@@ -33,7 +33,7 @@ from herdproof.zookeeper.operations import (
 )
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """One node; its fields mean what `Stat` says of them."""
 
     data: bytes = b""
@@ -57,10 +57,10 @@ class Node(NamedTuple):
         )
 
 
-Nodes: TypeAlias = Mapping[str, Node]
+Nodes: TypeAlias = Mapping[str, TreeNode]
 """A tree: its nodes by path."""
 
-SEED: Nodes = {"/": Node()}
+SEED: Nodes = {"/": TreeNode()}
 """The tree of a new service."""
 
 
@@ -109,8 +109,8 @@ class Draft:
         if parent.owner:
             return Refusal(Why.NO_CHILDREN_FOR_EPHEMERALS)
         owner = self._session if operation.ephemeral else 0
-        self.nodes[path] = Node(operation.data, owner, self._zxid, self._zxid)
-        self.changes.append(Watched(path, Change.CREATED))
+        self.nodes[path] = TreeNode(operation.data, owner, self._zxid, self._zxid)
+        self.changes.append(Watched(path, NodeChange.CREATED))
         self._change_children(path)
         return Created(path)
 
@@ -124,7 +124,7 @@ class Draft:
         if self.nodes[path].children:
             return Refusal(Why.NOT_EMPTY)
         del self.nodes[path]
-        self.changes.append(Watched(path, Change.DELETED))
+        self.changes.append(Watched(path, NodeChange.DELETED))
         self._change_children(path)
         return Deleted()
 
@@ -136,7 +136,7 @@ class Draft:
         node = self.nodes[operation.path]
         node = node._replace(data=operation.data, mzxid=self._zxid, version=node.version + 1)
         self.nodes[operation.path] = node
-        self.changes.append(Watched(operation.path, Change.DATA))
+        self.changes.append(Watched(operation.path, NodeChange.DATA))
         return Changed(node.stat())
 
     def refused(self, path: str, version: int) -> Refusal | None:
@@ -155,4 +155,4 @@ class Draft:
         self.nodes[above] = parent._replace(
             children=parent.children ^ {name}, cversion=parent.cversion + 1
         )
-        self.changes.append(Watched(above, Change.CHILDREN))
+        self.changes.append(Watched(above, NodeChange.CHILDREN))

@@ -23,7 +23,6 @@ from herdproof.simulator.tree import SEED, Draft, Nodes
 from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Children,
     Create,
     Data,
@@ -34,6 +33,7 @@ from herdproof.zookeeper.operations import (
     Get,
     Multi,
     Names,
+    NodeChange,
     Operation,
     Refusal,
     Set,
@@ -48,7 +48,7 @@ from herdproof.zookeeper.operations import (
 NOTHING: frozenset[str] = frozenset()
 
 
-class Session(NamedTuple):
+class SessionState(NamedTuple):
     """The state that the service keeps for one session."""
 
     alive: bool = True
@@ -63,13 +63,15 @@ class Session(NamedTuple):
     missed: tuple[Watched, ...] = ()
     """Changes since `view`, in order: the lagging server has not applied them yet."""
 
-    def told(self, changes: tuple[Watched, ...]) -> Session:
+    def told(self, changes: tuple[Watched, ...]) -> SessionState:
         """The session after its server applied these changes: watches fire, each once."""
         data, child = self.data_watches, self.child_watches
         fired = []
         for change in changes:
-            by_data = change.change is not Change.CHILDREN and change.path in data
-            by_child = change.change in (Change.CHILDREN, Change.DELETED) and change.path in child
+            by_data = change.change is not NodeChange.CHILDREN and change.path in data
+            by_child = (
+                change.change in (NodeChange.CHILDREN, NodeChange.DELETED) and change.path in child
+            )
             data = data - {change.path} if by_data else data
             child = child - {change.path} if by_child else child
             fired += [change] if by_data or by_child else []  # one event, even for two watches
@@ -78,11 +80,11 @@ class Session(NamedTuple):
         return self._replace(data_watches=data, child_watches=child, events=(*self.events, *fired))
 
 
-class Snapshot(NamedTuple):
+class ServiceSnapshot(NamedTuple):
     """All of a `ZooKeeper`'s state; two that are equal behave alike for ever."""
 
     nodes: Nodes
-    sessions: Mapping[int, Session]
+    sessions: Mapping[int, SessionState]
     zxid: int
 
 
@@ -99,7 +101,7 @@ class ZooKeeper:
     def __init__(self) -> None:
         """A new service: only the root stands, no session is open."""
         self._nodes: Nodes = SEED
-        self._sessions: Mapping[int, Session] = {}
+        self._sessions: Mapping[int, SessionState] = {}
         self._zxid = 0
 
     # Sessions
@@ -107,7 +109,7 @@ class ZooKeeper:
     def open(self) -> int:
         """Open a session and answer its id; ids count from 1."""
         session = len(self._sessions) + 1
-        self._sessions = {**self._sessions, session: Session()}
+        self._sessions = {**self._sessions, session: SessionState()}
         return session
 
     def close(self, session: int) -> None:
@@ -202,11 +204,11 @@ class ZooKeeper:
 
     # Going back
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ServiceSnapshot:
         """All of the state, to come back to; costs nothing, as states share what they can."""
-        return Snapshot(self._nodes, self._sessions, self._zxid)
+        return ServiceSnapshot(self._nodes, self._sessions, self._zxid)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: ServiceSnapshot) -> None:
         """Go back (or forth) to a snapshot, of this or of another `ZooKeeper`."""
         self._nodes, self._sessions, self._zxid = snapshot
 
@@ -228,7 +230,7 @@ class ZooKeeper:
             case Children():
                 return Names(tuple(sorted(node.children)))
 
-    def _watch(self, session: int, state: Session, operation: Exists | Get | Children) -> None:
+    def _watch(self, session: int, state: SessionState, operation: Exists | Get | Children) -> None:
         """Leave a watch; a second one on the same path changes nothing."""
         if isinstance(operation, Children):
             state = state._replace(child_watches=state.child_watches | {operation.path})
@@ -279,15 +281,15 @@ class ZooKeeper:
         if not self.alive(session):
             return
         if not told:
-            self._put(session, Session(alive=False, events=self._session(session).events))
+            self._put(session, SessionState(alive=False, events=self._session(session).events))
         draft = self.draft(self._nodes, zxid=self._zxid + 1, session=session)
         for path in sorted(path for path, node in self._nodes.items() if node.owner == session):
             draft.delete(path)
         self._commit(draft)
         if told:
-            self._put(session, Session(alive=False, events=self._session(session).events))
+            self._put(session, SessionState(alive=False, events=self._session(session).events))
 
-    def _session(self, session: int) -> Session:
+    def _session(self, session: int) -> SessionState:
         """A session's state."""
         try:
             return self._sessions[session]
@@ -297,6 +299,6 @@ class ZooKeeper:
                 " use an id that open() answered"
             ) from None
 
-    def _put(self, session: int, state: Session) -> None:
+    def _put(self, session: int, state: SessionState) -> None:
         """Replace a session's state; snapshots keep the old one."""
         self._sessions = {**self._sessions, session: state}

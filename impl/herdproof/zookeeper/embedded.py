@@ -4,7 +4,7 @@ A real ZooKeeper as child processes: one server, or an ensemble, on this machine
 Made for tests and for trying things out: its data lies in a temporary directory that goes with it
 (unless a directory is named), it does not wait for the disk, and it accepts sessions as short as
 two ticks. It never outlives its owner, not even one that dies by `kill -9` (see
-`herdproof.minder`).
+`herdproof.supervisor`).
 
     with EmbeddedZooKeeper() as zookeeper:
         print(zookeeper.hosts)

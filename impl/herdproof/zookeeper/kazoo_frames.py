@@ -21,7 +21,6 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Changed,
     Check,
     Checked,
@@ -38,6 +37,7 @@ from herdproof.zookeeper.operations import (
     Link,
     Multi,
     Names,
+    NodeChange,
     Operation,
     Refusal,
     Set,
@@ -57,10 +57,10 @@ LINKS = {
 }
 
 CHANGES = {
-    EventType.CREATED: Change.CREATED,
-    EventType.DELETED: Change.DELETED,
-    EventType.CHANGED: Change.DATA,
-    EventType.CHILD: Change.CHILDREN,
+    EventType.CREATED: NodeChange.CREATED,
+    EventType.DELETED: NodeChange.DELETED,
+    EventType.CHANGED: NodeChange.DATA,
+    EventType.CHILD: NodeChange.CHILDREN,
 }
 """Changes by type of watch event; the one that is left out, NONE, is about no node."""
 

@@ -209,7 +209,7 @@ def misfitting(operation: Operation) -> Refusal | None:
 Answer = Created | Deleted | Changed | Done | Found | Data | Names | Synced | Refusal
 
 
-class Change(Enum):
+class NodeChange(Enum):
     """A change that a watch saw."""
 
     CREATED = "created"
@@ -222,7 +222,7 @@ class Watched(Struct, frozen=True, gc=False):
     """A one-shot watch fired: `path` changed since it was read."""
 
     path: str
-    change: Change
+    change: NodeChange
 
 
 class Link(Enum):

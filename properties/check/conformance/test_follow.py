@@ -12,10 +12,16 @@ from typing import Any
 
 import pytest
 
-from herdspec.check.conformance.follow import Follower, Led, PlainSteps, Steps, TooManyStates
+from herdspec.check.conformance.follow import (
+    Follower,
+    PlainSteps,
+    StepConstraint,
+    Steps,
+    TooManyStates,
+)
 from herdspec.check.conformance.invariants import Invariants, invariants_of
+from herdspec.check.running.generated import GeneratedSpec
 from herdspec.check.running.run import Machine, machine
-from herdspec.check.running.scripted import Scripted
 from herdspec.language.specification import Specification
 from herdspec.language.surface import sizes_of_sorts
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
@@ -28,7 +34,7 @@ from properties.locks import EXPIRES_UNSEEN, LOCK, spec
 def steps_of(how: str, text: str, clients: int = 2) -> Steps:
     """The lock's steps, taken in one of the two ways."""
     if how == "compiled":
-        return Scripted(spec(text), {"Client": clients})
+        return GeneratedSpec(spec(text), {"Client": clients})
     return PlainSteps(machine(spec(text), Client=clients))
 
 
@@ -49,10 +55,10 @@ def follower(how: str) -> Iterator[Follower]:
 def test_a_silent_step_may_come_before_a_line(lock: Follower) -> None:
     """The lease of the first has expired before the second got it: nobody told, and it counts."""
     one, two = lock.steps.machine.elements("Client")
-    assert lock.follow(Led([[("grant", (one,))]])) is None
+    assert lock.follow(StepConstraint([[("grant", (one,))]])) is None
 
-    assert lock.follow(Led([[("grant", (two,))]])) is not None
-    assert lock.follow(Led([[("grant", (two,))]], silent=["expire"])) is None
+    assert lock.follow(StepConstraint([[("grant", (two,))]])) is not None
+    assert lock.follow(StepConstraint([[("grant", (two,))]], silent=["expire"])) is None
 
     assert lock.silently == {"expire"}
     assert [s.holder for s in lock.states] == [two]
@@ -62,22 +68,24 @@ def test_a_silent_step_that_is_put_off_is_supposed_only_where_it_is_needed(lock:
     """What is put off is noted: whoever finds no way has to look again without."""
     one, two = lock.steps.machine.elements("Client")
     lock.put_off = frozenset({"expire"})
-    lock.follow(Led([[("grant", (one,))]], silent=["expire"]))
+    lock.follow(StepConstraint([[("grant", (one,))]], silent=["expire"]))
     assert len(lock.states) == 1
     assert lock.has_put_off
 
-    assert lock.follow(Led([[("grant", (two,))]], silent=["expire"])) is None
+    assert lock.follow(StepConstraint([[("grant", (two,))]], silent=["expire"])) is None
     assert lock.silently == {"expire"}
 
 
 def test_a_step_under_way_counts_at_any_moment_until_its_end(lock: Follower) -> None:
     """A grant that was asked for before a release and answered after the next grant's end."""
     one, two = lock.steps.machine.elements("Client")
-    late = Led([[("grant", (two,))]])
+    late = StepConstraint([[("grant", (two,))]])
     lock.begin(7, late)
     for action, client in (("grant", one), ("release", one)):
-        assert lock.follow(Led([[(action, (client,))]])) is None
-    assert lock.follow(Led([[]], lambda s: [] if s.holder == two else ["not yet"])) is None
+        assert lock.follow(StepConstraint([[(action, (client,))]])) is None
+    assert (
+        lock.follow(StepConstraint([[]], lambda s: [] if s.holder == two else ["not yet"])) is None
+    )
 
     assert lock.follow(late, ends=7) is None
 
@@ -88,8 +96,8 @@ def test_a_step_under_way_counts_at_any_moment_until_its_end(lock: Follower) -> 
 def test_a_step_that_never_was_possible_while_it_was_under_way_is_missed(lock: Follower) -> None:
     """From its beginning to its end the other one had the lease."""
     one, two = lock.steps.machine.elements("Client")
-    lock.follow(Led([[("grant", (one,))]]))
-    late = Led([[("grant", (two,))]])
+    lock.follow(StepConstraint([[("grant", (one,))]]))
+    late = StepConstraint([[("grant", (two,))]])
     lock.begin(7, late)
 
     missed = lock.follow(late, ends=7)
@@ -104,7 +112,7 @@ def test_more_states_than_may_be_carried_are_no_verdict(how: str) -> None:
     with sizes_of_sorts(steps.machine.sizes):
         lock = Follower(steps, [steps.initial({})], cap=4)
         with pytest.raises(TooManyStates):
-            lock.follow(Led([[]], silent=["grant", "release"]))
+            lock.follow(StepConstraint([[]], silent=["grant", "release"]))
 
 
 @pytest.mark.parametrize("text", [LOCK, EXPIRES_UNSEEN], ids=["kept", "broken"])
@@ -116,7 +124,7 @@ def test_promises_are_evaluated_in_every_state(how: str, text: str) -> None:
         lock = Follower(steps, [steps.initial({})], promises=promises)
         one, two = steps.machine.elements("Client")
         calls = [("grant", (one,)), ("expire", (one,)), ("grant", (two,))]
-        found = [lock.follow(Led([[call]])) for call in calls]
+        found = [lock.follow(StepConstraint([[call]])) for call in calls]
 
     assert found[:2] == [None, None]
     if text is LOCK:
@@ -135,12 +143,15 @@ def test_a_promise_that_may_be_broken_is_a_doubt(how: str) -> None:
         promises = Invariants(steps, invariants_of(steps.machine.spec))
         lock = Follower(steps, [steps.initial({})], promises=promises)
         one, two = steps.machine.elements("Client")
-        lock.follow(Led([[("grant", (one,)), ("expire", (one,))]]))
+        lock.follow(StepConstraint([[("grant", (one,)), ("expire", (one,))]]))
         assert not lock.doubts
-        assert lock.follow(Led([[("grant", (two,))], []], every=True)) is None
+        assert lock.follow(StepConstraint([[("grant", (two,))], []], every=True)) is None
         assert lock.doubts
 
-        assert lock.follow(Led([[]], lambda s: ["somebody has it"] if s.holder else [])) is None
+        assert (
+            lock.follow(StepConstraint([[]], lambda s: ["somebody has it"] if s.holder else []))
+            is None
+        )
         assert not lock.doubts
 
 
@@ -155,7 +166,7 @@ def test_a_lemma_counts_and_what_is_known_to_fail_does_not() -> None:
 def test_both_ways_find_the_same_broken_along_walks() -> None:
     """Along random walks of a spec that breaks its promise, after each step."""
     made = spec(EXPIRES_UNSEEN)
-    plain, compiled = PlainSteps(machine(made, Client=3)), Scripted(made, {"Client": 3})
+    plain, compiled = PlainSteps(machine(made, Client=3)), GeneratedSpec(made, {"Client": 3})
     of: Machine = plain.machine
     kept = [Invariants(steps, invariants_of(of.spec)) for steps in (plain, compiled)]
     chance, seen = Random(1), set()

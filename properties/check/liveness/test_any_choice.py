@@ -14,7 +14,7 @@ from herdspec.check.liveness.fair import Lasso
 from herdspec.check.liveness.liveness import Liveness, liveness
 from herdspec.check.mutation.mutants import mutants
 from herdspec.check.proof.prove import prove
-from herdspec.check.refinement.together import together
+from herdspec.check.refinement.mixed_versions import together
 from herdspec.check.running.replay import Expect, replay, story_file
 from herdspec.check.running.run import Machine
 from herdspec.check.simulation.search import search

@@ -21,7 +21,7 @@ from herdspec.check.liveness.fair import Demands, Graph, Lasso, lasso
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.language.surface import Expectation, Fairness
 from herdspec.language.types import EnumOf
 from properties.check.liveness.fair_worlds import Case, World, cases
@@ -293,7 +293,9 @@ def judged_in_python(spec: Specification) -> Iterator[tuple[str, bool]]:
             yield promise.name, world.breaks(premise, goal)
 
 
-def elements(spec: Specification, promise: Promise, machine: Machine) -> Iterator[tuple[Any, ...]]:
+def elements(
+    spec: Specification, promise: DeclaredProperty, machine: Machine
+) -> Iterator[tuple[Any, ...]]:
     """All choices of a promise's parameters, as plain values."""
     kinds = [p.kind for _, p in promise.parameters]
     plain = [

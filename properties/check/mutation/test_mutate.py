@@ -34,7 +34,7 @@ from herdspec import (
 )
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.mutation.mutants import Mutant, mutants
-from herdspec.check.mutation.mutate import Mutation, Survivor, mutate, reasons_of
+from herdspec.check.mutation.mutate import AcceptedMutant, Mutation, mutate, reasons_of
 from herdspec.check.verdict import Standing
 from herdspec.engine.ground import FAULTS
 from herdspec.language.errors import SpecError, UsageError
@@ -293,7 +293,7 @@ def test_equivalent_means_the_same_steps(spec: Specification) -> None:
         assert edges(made[survivor.id].of(spec)) != original, survivor.id
 
 
-def survivor_of(found: Mutation, id: str) -> Survivor:
+def survivor_of(found: Mutation, id: str) -> AcceptedMutant:
     """A survivor by its name."""
     return next(s for s in found.survivors if s.id == id)
 

@@ -17,7 +17,7 @@ from herdspec import Specification, from_source
 from herdspec.check.observation.observed import Observed, Violation
 from herdspec.check.observation.watches import JUDGED, Watches, keys_of, watches_of
 from herdspec.check.running.run import Machine, machine
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.language.types import Bool, EnumOf, Option, Scalar, SortOf
 from herdspec.protocols.contract.properties import CONTRACT
 from properties.language.tiny import HEADER
@@ -101,7 +101,7 @@ def spec_of(name: str) -> Specification:
 
 
 @cache
-def judged(name: str) -> tuple[Promise, ...]:
+def judged(name: str) -> tuple[DeclaredProperty, ...]:
     """All that can be seen to be violated, lemmas as well."""
     return tuple(p for p in spec_of(name).properties if p.expectation in JUDGED)
 

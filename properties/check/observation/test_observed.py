@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from herdspec.check.observation.clauses import clauses_of
-from herdspec.check.observation.doubt import (
+from herdspec.check.observation.inconclusive import (
     UNKNOWN,
     Among,
     Doubt,
-    Told,
+    LastReported,
     among,
     between,
     chosen,
@@ -34,7 +34,7 @@ from herdspec.check.observation.doubt import (
 )
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import watches_of
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.language.surface import Expectation, Spec
 from properties.check.observation.observations import (
     SIZES,
@@ -69,7 +69,7 @@ def state(name: str, slots: Slots) -> Spec:
     return made
 
 
-def holds(name: str, promise: Promise, before: Slots, after: Slots) -> bool:
+def holds(name: str, promise: DeclaredProperty, before: Slots, after: Slots) -> bool:
     """What plain Python says of a step, or of the state after it."""
     both = (before, after) if promise.expectation is Expectation.STEP else (after,)
     return machine_of(name).holds(promise, *(state(name, s) for s in both))
@@ -95,7 +95,7 @@ def completions(name: str, known: Slots, changed: Slots) -> Iterator[tuple[Slots
 
 def is_plain(value: Any) -> bool:
     """Whether it is a value of the spec."""
-    return value is not UNKNOWN and type(value) not in (Among, Told)
+    return value is not UNKNOWN and type(value) not in (Among, LastReported)
 
 
 def clouded(name: str, entry: tuple[str, Any], value: Any, chance: Random) -> Any:
@@ -105,7 +105,7 @@ def clouded(name: str, entry: tuple[str, Any], value: Any, chance: Random) -> An
             return UNKNOWN
         case 1:
             return among([value, chance.choice(domains(name)[entry])])
-    return Told(chance.choice(domains(name)[entry]))
+    return LastReported(chance.choice(domains(name)[entry]))
 
 
 # ── Three values ────────────────────────────────────────────────────────────────────────────
@@ -113,7 +113,7 @@ def clouded(name: str, entry: tuple[str, Any], value: Any, chance: Random) -> An
 
 def test_whoever_asks_for_what_is_not_known_is_told_so() -> None:
     """A value that is not known is not taken for one: not compared, not tested, no key of a map."""
-    doubtful: list[Any] = [UNKNOWN, among([1, 2]), Told(1)]
+    doubtful: list[Any] = [UNKNOWN, among([1, 2]), LastReported(1)]
     questions: list[Callable[[Any], object]] = [
         lambda v: v == 1, lambda v: v != 1, lambda v: v != v, lambda v: v >= 2, lambda v: v < 2,
         bool, hash, lambda v: hash((v, 1)), lambda v: v + 1, lambda v: 1 - v,
@@ -127,10 +127,10 @@ def test_there_is_one_unknown_and_copies_are_the_same() -> None:
     """What is sent to another process means the same there."""
     assert pickle.loads(pickle.dumps(UNKNOWN)) is UNKNOWN
     assert copy.deepcopy(UNKNOWN) is UNKNOWN
-    for value in (among([1, 2]), Told(3), 4, None):
+    for value in (among([1, 2]), LastReported(3), 4, None):
         assert same(pickle.loads(pickle.dumps(value)), value)
     assert not same(among([1, 2]), among([1, 3]))
-    assert not same(Told(1), 1)
+    assert not same(LastReported(1), 1)
     assert repr(among(["b", "a"])) == "Among('a', 'b')"
     assert among([7]) == 7
 
@@ -156,7 +156,7 @@ def test_what_may_be_said_of_values_that_are_not_known() -> None:
 
 
 @of_each_promise
-def test_a_verdict_holds_of_every_completion(name: str, promise: Promise) -> None:
+def test_a_verdict_holds_of_every_completion(name: str, promise: DeclaredProperty) -> None:
     """Violated: no completion explains it. Certain: every one does. All known: as Python says."""
     chance = Random(f"{name} {promise.name}")
     met: dict[Any, int] = {True: 0, False: 0, None: 0}
@@ -183,18 +183,20 @@ def test_a_verdict_holds_of_every_completion(name: str, promise: Promise) -> Non
         elif turn % 8 == 0:
             assert [status] == every
         elif status:
-            told = {e: v.value if type(v) is Told else v for e, v in known.items()}
-            was = {e: v.value if type(v) is Told else v for e, v in changed.items()}
+            told = {e: v.value if type(v) is LastReported else v for e, v in known.items()}
+            was = {e: v.value if type(v) is LastReported else v for e, v in changed.items()}
             assert all(holds(name, promise, *step) for step in completions(name, told, was))
         else:
-            needless += len({*every}) == 1 and not any(type(v) is Told for v in known.values())
+            needless += len({*every}) == 1 and not any(
+                type(v) is LastReported for v in known.values()
+            )
     assert 2 * needless <= met[None]
     assert met[True]
     assert met[None]
     assert met[False]
 
 
-def fields_of(promise: Promise) -> frozenset[str]:
+def fields_of(promise: DeclaredProperty) -> frozenset[str]:
     """The fields that a promise's clauses read."""
     return frozenset(field for clause in clauses_of(promise) for field in clause.read)
 
@@ -247,7 +249,7 @@ def broken_instances(seen: Observed) -> set[tuple[Any, ...]]:
     }
 
 
-def is_concerned(seen: Observed, promise: Promise) -> bool:
+def is_concerned(seen: Observed, promise: DeclaredProperty) -> bool:
     """Whether an instance that reads what the step has changed must fail."""
     return any(
         not seen._slow[f"may_{number}"](*instance)

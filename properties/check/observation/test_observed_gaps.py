@@ -17,7 +17,7 @@ import pytest
 
 from herdspec import from_source
 from herdspec.check.observation.clauses import clauses_of
-from herdspec.check.observation.doubt import UNKNOWN, is_lost
+from herdspec.check.observation.inconclusive import UNKNOWN, is_lost
 from herdspec.check.observation.observed import Judgement, Observed, Ruling
 from herdspec.check.observation.watches import watches_of
 from herdspec.language.errors import UsageError

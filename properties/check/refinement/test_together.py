@@ -12,7 +12,7 @@ from herdproof.cli import app
 from herdspec import UsageError, from_source
 from herdspec.check.exploration.explore import explore
 from herdspec.check.proof.prove import SolverAnswer, prove
-from herdspec.check.refinement.together import WHO, together
+from herdspec.check.refinement.mixed_versions import WHO, together
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Spec

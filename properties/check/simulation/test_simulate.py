@@ -42,7 +42,7 @@ from herdspec.check.simulation.simulate import (
     walkers_for,
     watched,
 )
-from herdspec.check.simulation.walks import Chance, Herd
+from herdspec.check.simulation.walks import Herd, RandomChoices
 from herdspec.engine.columns import Columns
 from herdspec.engine.ground import Ground, SlotKey
 from herdspec.engine.rows import Text, emitted
@@ -486,7 +486,7 @@ def test_a_heavier_action_is_taken_more_often() -> None:
 
 def test_what_was_rarely_taken_weighs_more() -> None:
     """The weights follow coverage: what was rarely taken weighs more, up to a limit."""
-    chance = Chance([(0, 1), (1, 2), (2, 3)], [False] * 3, [1.0, 1.0, 2.0], seed=1)
+    chance = RandomChoices([(0, 1), (1, 2), (2, 3)], [False] * 3, [1.0, 1.0, 2.0], seed=1)
     chance.taken[:] = [10_000, 10, 10]
     chance.reweigh()
     usual, rare, asked = chance.weights
@@ -496,7 +496,7 @@ def test_what_was_rarely_taken_weighs_more() -> None:
 
 def test_every_possible_instance_is_chosen_sometimes() -> None:
     """Each possible instance is chosen at times, an impossible one never."""
-    chance = Chance([(0, 3)], [False], [1.0], seed=1)
+    chance = RandomChoices([(0, 3)], [False], [1.0], seed=1)
     enabled = np.array([[True], [False], [True]]).repeat(200, axis=1)
     chosen = chance.instances(enabled, 0, np.arange(200))
     assert set(chosen.tolist()) == {0, 2}

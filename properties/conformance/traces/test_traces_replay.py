@@ -17,7 +17,7 @@ import pytest
 from herdproof.conformance.traces import TraceLine
 from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START
-from herdproof.conformance.traces.mapping import ANY, Raw, Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import ANY, DecodedLine, Raw, Row, TraceMap
 from herdproof.conformance.traces.replay import conform_files, conform_lines
 from herdproof.conformance.traces.values import Scale
 from herdspec import from_source
@@ -207,7 +207,7 @@ def test_a_parameter_that_nobody_tells_may_be_anything() -> None:
 # ── With steps by hand, and with raw lines ──────────────────────────────────────────────────
 
 
-def moved(line: Told, state: Any) -> Iterable[Way]:
+def moved(line: DecodedLine, state: Any) -> Iterable[Way]:
     """One line for two steps of the spec: the lease goes from its holder to another client."""
     before = [("give_back", (state.holder,))] if state.holder is not None else []
     yield [*before, ("grant", (line.arguments["c"],))]

@@ -30,7 +30,7 @@ from herdproof.pipeline.offsets.segments import read_partition
 from herdproof.pipeline.offsets.source import file_of, find_segments
 from herdproof.pipeline.spark import session, text_files
 from herdproof.pipeline.spark.sources import NoSource, Sources, Topic, find_sources
-from herdproof.pipeline.spark.store import MARK, Store
+from herdproof.pipeline.spark.store import MARK, OutputDirectory
 from herdproof.pipeline.spark.tables import TABLES
 from properties.cli.files import run as command_line
 from properties.pipeline.offsets.offset_records import batch, commit, generation, write_segment
@@ -57,7 +57,7 @@ def write(file: Path, lines: list[str]) -> Path:
 def audit(out: Path, *sources: Path, replay: bool = False) -> Summary:
     """Audit these, here."""
     job = AuditHere(protocol_work(), replay=replay)
-    return job.run(find_sources(map(str, sources)), Store(None, str(out)))
+    return job.run(find_sources(map(str, sources)), OutputDirectory(None, str(out)))
 
 
 def tables_in(out: Path) -> Found:
@@ -328,7 +328,7 @@ def test_tables_of_an_audit_that_was_killed_while_it_swapped_come_back(tmp_path:
     (tmp_path / "out.old-12345678").mkdir()
     (tmp_path / "out.old-12345678" / MARK).write_text("{}")
 
-    Store(None, str(tmp_path / "out")).check()
+    OutputDirectory(None, str(tmp_path / "out")).check()
 
     assert (tmp_path / "out" / MARK).read_text() == "{}"
 
@@ -467,7 +467,7 @@ def test_processes_write_the_tables_that_one_writes(
 
     alone = audit(tmp_path / "alone", traces, replay=True)
     job = AuditByProcesses(protocol_work(), processes=2)
-    together = job.run(sources, Store(None, str(tmp_path / "together")))
+    together = job.run(sources, OutputDirectory(None, str(tmp_path / "together")))
 
     assert tables_in(tmp_path / "together") == tables_in(tmp_path / "alone")
     assert {**together.as_json(), "seconds": {}} == {**alone.as_json(), "seconds": {}}
@@ -481,7 +481,9 @@ def test_what_fails_in_a_process_fails_the_audit(tmp_path: Path) -> None:
     job = AuditByProcesses(work, processes=2)
 
     with pytest.raises(ArithmeticError, match="a judge that fails"):
-        job.run(find_sources([str(tmp_path / "t.ndjson")]), Store(None, str(tmp_path / "out")))
+        job.run(
+            find_sources([str(tmp_path / "t.ndjson")]), OutputDirectory(None, str(tmp_path / "out"))
+        )
 
     assert not (tmp_path / "out" / MARK).exists()
 

@@ -37,7 +37,7 @@ from herdproof.pipeline.report.reading import Tables
 from herdproof.protocols.central_coordinator.campaign import SHAPES, Central
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
-from herdproof.protocols.central_coordinator.simulated.chance import Kind
+from herdproof.protocols.central_coordinator.simulated.random_runs import Kind
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdproof.protocols.implementation import simulators

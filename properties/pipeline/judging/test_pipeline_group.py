@@ -19,7 +19,7 @@ from herdproof.pipeline.audit.protocols import auditor
 from herdproof.pipeline.judging.gaps import last_lines
 from herdproof.pipeline.judging.judging import Judging
 from herdproof.pipeline.spark.tables import TABLES, Rows
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.traces.connections import REMEMBERED
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
 from properties.pipeline.pipeline_traces import Trace, judged, trace

@@ -57,9 +57,9 @@ def brief(event: e.Event) -> Any:
     match event:
         case e.Joined() | e.Left():
             return event.member, event.consumer
-        case e.Assigned():
+        case e.GenerationStored():
             return event.generation, len(event.consumers), dict(event.owners)
-        case e.Committed():
+        case e.OffsetStored():
             return event.partition, event.offset, event.outcome, event.is_reset
         case e.Began() | e.Ended():
             return event.consumer, event.partition
@@ -129,7 +129,7 @@ def test_commits_are_stored_deleted_or_what_their_transaction_came_to() -> None:
     records[2] = records[2]._replace(transaction="aborted")
     records[3] = records[3]._replace(transaction="open")
 
-    found = [brief(event) for event in events(records) if isinstance(event, e.Committed)]
+    found = [brief(event) for event in events(records) if isinstance(event, e.OffsetStored)]
 
     assert found == [
         (P0, 7, "stored", True), (P0, 8, "refused", False), (P0, 9, "unknown", False),

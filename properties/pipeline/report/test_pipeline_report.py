@@ -318,7 +318,7 @@ def test_a_timeline_tells_what_is_not_known_and_what_is_open(facts: Facts) -> No
 
 def test_generations_too_close_to_be_read_have_no_number() -> None:
     """A mark's number is left out where it would lie upon the one before; its title stays."""
-    rows = [told.Generation(n, 1, n * S // 100, "settled") for n in range(1, 4)]
+    rows = [told.GenerationBegun(n, 1, n * S // 100, "settled") for n in range(1, 4)]
     intervals = [told.DeliveryInterval("p-0", "c", 0, 90 * S, "stopped", True, 1)]
     history = told.History("r", "g", intervals,
                            rows, [], "")  # fmt: skip

@@ -19,7 +19,7 @@ from herdproof.pipeline.judging.unread import (
     UNKNOWN,
     UnreadPartitions,
 )
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault, Kind
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Fault, Kind
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from properties.pipeline.pipeline_traces import deleted, judged, numbers_of, of_group
 from properties.pipeline.report.unread_truth import Truth, lived

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Phase
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Fault
 from herdproof.protocols.central_coordinator.simulated.traced import Tracers
 from herdproof.protocols.central_coordinator.simulated.world import Run
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line

@@ -12,16 +12,16 @@ from collections import deque
 import pytest
 
 from herdproof.protocols.election.elector import (
-    Answered,
-    Ask,
-    Deposed,
+    AskZooKeeper,
     Effect,
-    Elected,
+    ElectionPaths,
     Elector,
     Event,
     LeaderChanged,
+    LeadershipLost,
+    LeadershipWon,
     LinkChanged,
-    Paths,
+    OperationAnswered,
     Stand,
     Wake,
     Woken,
@@ -30,7 +30,7 @@ from herdproof.protocols.election.elector import (
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import Create, Delete, Link, Set
 
-PATHS = Paths()
+PATHS = ElectionPaths()
 
 
 class Played:
@@ -41,7 +41,7 @@ class Played:
         self.operator, self.session = self.zookeeper.open(), self.zookeeper.open()
         self.zookeeper.make(self.operator, PATHS.epoch)
         self.core = Elector("1")
-        self.told: list[Elected | Deposed] = []
+        self.told: list[LeadershipWon | LeadershipLost] = []
         self.give(LinkChanged(Link.CONNECTED, self.session), Stand())
 
     def give(self, *events: Event) -> None:
@@ -53,12 +53,12 @@ class Played:
 
     def _carried_out(self, effect: Effect) -> list[Event]:
         match effect:
-            case Ask(number=number, operation=operation):
+            case AskZooKeeper(number=number, operation=operation):
                 answer = self.zookeeper.perform(self.session, operation)
-                return [*self._watches(), Answered(number, answer)]
+                return [*self._watches(), OperationAnswered(number, answer)]
             case Wake():
                 return [Woken()]
-            case Elected() | Deposed():
+            case LeadershipWon() | LeadershipLost():
                 self.told.append(effect)
         return []
 
@@ -83,16 +83,16 @@ def test_a_leader_that_sees_another_s_node_under_its_own_path_leads_no_more(
 ) -> None:
     """Its session lives, and its node is not its own: it steps down, and waits for that to go."""
     played = Played()
-    assert played.told == [Elected(1)]
+    assert played.told == [LeadershipWon(1)]
 
     played.edit(Delete(PATHS.leader), another(ephemeral=ephemeral))
 
-    assert played.told == [Elected(1), Deposed(1)]
+    assert played.told == [LeadershipWon(1), LeadershipLost(1)]
     assert not played.core.leads
 
     played.edit(Delete(PATHS.leader))
 
-    assert played.told == [Elected(1), Deposed(1), Elected(2)]
+    assert played.told == [LeadershipWon(1), LeadershipLost(1), LeadershipWon(2)]
 
 
 def test_a_leader_whose_node_is_deleted_stands_again() -> None:
@@ -101,7 +101,7 @@ def test_a_leader_whose_node_is_deleted_stands_again() -> None:
 
     played.edit(Delete(PATHS.leader))
 
-    assert played.told == [Elected(1), Deposed(1), Elected(2)]
+    assert played.told == [LeadershipWon(1), LeadershipLost(1), LeadershipWon(2)]
 
 
 def test_a_leader_whose_node_is_written_over_leads_on() -> None:
@@ -110,5 +110,5 @@ def test_a_leader_whose_node_is_written_over_leads_on() -> None:
 
     played.edit(Set(PATHS.leader, leader_data("2", 7)))
 
-    assert played.told == [Elected(1)]
+    assert played.told == [LeadershipWon(1)]
     assert played.core.leads

@@ -13,17 +13,17 @@ import pytest
 
 from herdproof.conformance.walks.walk import walk
 from herdproof.protocols.election.elector import (
-    Answered,
-    Ask,
+    AskZooKeeper,
     Call,
     Effect,
+    ElectionStep,
     Elector,
     Event,
     LeaderChanged,
     LinkChanged,
+    OperationAnswered,
     Resign,
     Stand,
-    Step,
     Woken,
 )
 from herdproof.protocols.election.held.adapter import electors
@@ -45,9 +45,9 @@ class Reader:
     def check(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
         """The first of what comes of an event is its step, and no other is told."""
         step, *others = effects
-        assert isinstance(step, Step)
-        assert not any(isinstance(effect, Step) for effect in others)
-        asks = any(isinstance(effect, Ask) for effect in others)
+        assert isinstance(step, ElectionStep)
+        assert not any(isinstance(effect, ElectionStep) for effect in others)
+        asks = any(isinstance(effect, AskZooKeeper) for effect in others)
         assert step == self.step(event, asks=asks)
         if step.action in IDLE:
             assert {**vars(core), "due": None} == {**vars(self.before), "due": None}
@@ -55,30 +55,30 @@ class Reader:
         vars(self.before).update(vars(core))
         self.read.add(step.action)
 
-    def step(self, event: Event, *, asks: bool) -> Step:
+    def step(self, event: Event, *, asks: bool) -> ElectionStep:
         """What an event comes to, and whether something is asked then."""
         before = self.before
         match event:
             case Stand():
-                return Step("ignore" if before.stands else "stand")
+                return ElectionStep("ignore" if before.stands else "stand")
             case Resign():
-                return Step("resign" if before.stands else "ignore")
+                return ElectionStep("resign" if before.stands else "ignore")
             case LeaderChanged():
-                return Step("look" if asks else "handle_watch")
+                return ElectionStep("look" if asks else "handle_watch")
             case Woken():
-                return Step("look" if asks else "handle_wake")
+                return ElectionStep("look" if asks else "handle_wake")
             case LinkChanged(link=Link.CONNECTED, session=session):
                 if session != before.session:
-                    return Step("handle_new_session")
+                    return ElectionStep("handle_new_session")
                 connected = before.link is Link.CONNECTED
-                return Step("ignore" if connected else "handle_reconnected")
+                return ElectionStep("ignore" if connected else "handle_reconnected")
             case LinkChanged(link=link):
-                return Step(f"handle_{link.value}")
-            case Answered(number=number, answer=answer):
+                return ElectionStep(f"handle_{link.value}")
+            case OperationAnswered(number=number, answer=answer):
                 if before.call is Call.NONE or number != before.number:
-                    return Step("handle_late", number=number)
+                    return ElectionStep("handle_late", number=number)
                 call = "late" if leaves_open(answer) else before.call.value
-                return Step(f"handle_{call}", before.call, number, answer)
+                return ElectionStep(f"handle_{call}", before.call, number, answer)
 
 
 def leaves_open(answer: Answer) -> bool:
@@ -117,7 +117,7 @@ def test_a_core_that_tells_another_step_is_noticed() -> None:
         def look(self) -> list[Effect]:
             """Look, if there is still a reason to."""
             told, *others = super().look()
-            return [Step("handle_wake") if others else told, *others]
+            return [ElectionStep("handle_wake") if others else told, *others]
 
     core, reader = Lying("nobody"), Reader()
     core.due, core.link = True, Link.CONNECTED

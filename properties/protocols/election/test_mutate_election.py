@@ -1,8 +1,8 @@
 """
 The election's mutation score: what survives, and that the reasons for it are true.
 
-`election/survivors.py` says of most survivors which promise is missing. Those promises stand here.
-They are no part of the election; each holds of it, and would kill what it is said to kill.
+`election/accepted_mutants.py` says of most survivors which promise is missing. Those promises stand
+here. They are no part of the election; each holds of it, and would kill what it is said to kill.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from herdspec.check.mutation.mutate import failing, mutate, reasons_of
 from herdspec.check.plans import mistaken_of
 from herdspec.check.verdict import Standing
 from herdspec.language.surface import Property
-from herdspec.protocols.election import survivors as why
+from herdspec.protocols.election import accepted_mutants as why
 from herdspec.protocols.election.properties import ELECTION
 from herdspec.protocols.election.spec import Answer, Broker, Call, Election, Link, View
 

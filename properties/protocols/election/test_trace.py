@@ -16,12 +16,12 @@ from herdproof.conformance.traces import line as generic
 from herdproof.conformance.traces.line import START, TraceError
 from herdproof.conformance.traces.tracer import open_trace
 from herdproof.protocols.election.elector import (
-    Answered,
     Call,
     Elector,
     Event,
     LeaderChanged,
     LinkChanged,
+    OperationAnswered,
     Resign,
     Stand,
     Woken,
@@ -101,7 +101,7 @@ def trace_of(*events: Event | Answer) -> list[ElectorLine]:
     for event in events:
         told: Any = event
         if not isinstance(event, Event):
-            told = Answered(core.number, event)
+            told = OperationAnswered(core.number, event)
         tracer(core, told, core.receive(told))
     return [read_line(line) for line in stream.getvalue().splitlines()]
 
@@ -125,7 +125,7 @@ CASES: dict[str, tuple[Event | Answer, ...]] = {
     "handle_suspended": (UP, DOWN),
     "handle_reconnected": (UP, DOWN, UP),
     "handle_lost": (UP, DOWN, GONE),
-    "handle_late": (UP, Stand(), DOWN, Answered(1, ABSENT)),
+    "handle_late": (UP, Stand(), DOWN, OperationAnswered(1, ABSENT)),
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from herdspec.check.refinement.refine import (
     refine_by_proof,
     refine_by_running,
 )
+from herdspec.protocols.lease.accepted_mutants import SURVIVORS
 from herdspec.protocols.lease.contract import LEASE
 from herdspec.protocols.lease.flaws import FLAWS
 from herdspec.protocols.lease.properties import (
@@ -27,7 +28,6 @@ from herdspec.protocols.lease.properties import (
     lengths_keep_the_bound,
 )
 from herdspec.protocols.lease.refinement import REFINEMENT, REFINEMENT_ANY
-from herdspec.protocols.lease.survivors import SURVIVORS
 
 BOUND = 16
 

@@ -39,7 +39,7 @@ from herdspec.language.surface import LIVE, Expectation
 
 if TYPE_CHECKING:
     from herdspec.check.exploration.exploration import Exploration
-    from herdspec.check.mutation.mutate import Mutation, Survivor
+    from herdspec.check.mutation.mutate import AcceptedMutant, Mutation
     from herdspec.check.proof.prove import Obligation
     from herdspec.check.refinement.refine import Refinement
     from herdspec.protocols.flaws import Flaw
@@ -69,7 +69,7 @@ SMALL = 2
 
 
 @dataclass(frozen=True)
-class Looked:
+class CheckConfig:
     """
     One spec, and how it is looked at.
 
@@ -117,7 +117,7 @@ def effort_of(sizes: Mapping[str, int], faults: int) -> int:
     return (1 + faults) * prod(sizes.values())
 
 
-def exploration(looked: Looked) -> Check:
+def exploration(looked: CheckConfig) -> Check:
     """Explore a spec: every reachable state of this size."""
 
     def run(tell: Tell) -> Result:
@@ -146,7 +146,7 @@ def covered(subject: str, found: Exploration) -> Coverage:
     return Coverage(subject, tuple(found.taken.items()), tuple(missed) if has_branches else None)
 
 
-def liveness(looked: Looked) -> Check:
+def liveness(looked: CheckConfig) -> Check:
     """The check of promises about every fair behaviour of this size."""
 
     def run(tell: Tell) -> Result:
@@ -169,7 +169,7 @@ NOTICED = "mistakes are noticed"
 """The row of mutants."""
 
 
-def mutation(looked: Looked, *, faults: int = 1, further: Sequence[Looked] = ()) -> Check:
+def mutation(looked: CheckConfig, *, faults: int = 1, further: Sequence[CheckConfig] = ()) -> Check:
     """
     The check that properties notice mistakes: every mutant is explored, with so many faults.
 
@@ -225,7 +225,7 @@ def unnoticed(found: Mutation) -> str:
     return ", ".join([*holes, *stale, found.summary])
 
 
-def survival(hole: Survivor) -> list[str]:
+def survival(hole: AcceptedMutant) -> list[str]:
     """A mistake that nobody notices: what it is, where it shows, and what property is missing."""
     shown = [f"    {line}" for line in (*hole.story, hole.differs) if line]
     return [f"{hole.id} (line {hole.line}): {hole.missing}", *shown]
@@ -256,7 +256,7 @@ def proof(
 
 def asked(found: Sequence[Obligation]) -> str:
     """The number of obligations, and of those that were proved before."""
-    from herdspec.check.proof.recall import KEPT
+    from herdspec.check.proof.proof_cache import KEPT
 
     again = sum(o.reason == KEPT for o in found)
     return counted(len(found), "obligation") + (f" ({again} kept)" if again else "")
@@ -329,7 +329,7 @@ def refinement_seen(
 
 
 def of_specs(
-    name: str, subjects: Sequence[Looked], *, prove: bool = True, mutate: bool = False
+    name: str, subjects: Sequence[CheckConfig], *, prove: bool = True, mutate: bool = False
 ) -> Plan:
     """
     The plan of specs of one's own, side by side in one table.
@@ -348,7 +348,7 @@ def of_specs(
     )  # fmt: skip
 
 
-def checks_of(looked: Looked, prove: bool, mutate: bool = False) -> list[Check]:
+def checks_of(looked: CheckConfig, prove: bool, mutate: bool = False) -> list[Check]:
     """The checks of a spec: whatever it has promises for."""
     kinds = {p.expectation for p in looked.spec.properties if p.name not in looked.declared}
     checks = [if_possible(exploration(looked), looked, "exploration")]
@@ -362,7 +362,7 @@ def checks_of(looked: Looked, prove: bool, mutate: bool = False) -> list[Check]:
     return checks
 
 
-def if_possible(check: Check, looked: Looked, row: str, advice: str = "") -> Check:
+def if_possible(check: Check, looked: CheckConfig, row: str, advice: str = "") -> Check:
     """A check; where the spec cannot be looked at so, that is unknown, and says why."""
 
     def run(tell: Tell, memory: Memory | None = None) -> Result:
@@ -381,7 +381,7 @@ def if_possible(check: Check, looked: Looked, row: str, advice: str = "") -> Che
 def flawed(subject: str, flaw: Flaw) -> list[Check]:
     """A flawed variant must fail just as it is declared to; it may well get stuck."""
     sizes = flaw.sizes or dict.fromkeys(flaw.spec.sorts, SMALL)
-    looked = Looked(
+    looked = CheckConfig(
         subject, flaw.spec, sizes, flaw.faults, flaw.failures, may_end=True, bound=flaw.bound,
         within=flaw.within,
     )  # fmt: skip
@@ -393,7 +393,7 @@ def usual(protocol: Protocol, scale: Scale) -> Plan:
     """The plan of a protocol that has none itself: the checks of anybody's specs."""
     spec, contract, drafted = protocol.verified(), protocol.contract(), protocol.drafted()
     flaws = {**({"drafted": drafted} if drafted else {}), **protocol.flaws()}
-    looked = Looked(
+    looked = CheckConfig(
         "verified", spec, sizes_for(protocol, spec, scale), scale.faults, protocol.declared(),
         vacuity=True,
     )  # fmt: skip
@@ -402,7 +402,7 @@ def usual(protocol: Protocol, scale: Scale) -> Plan:
         through = replace(through, concrete=spec)
         checks.append(refinement("verified", through, QUICK, looked.declared))
     if contract:
-        further = Looked(
+        further = CheckConfig(
             "contract", contract, QUICK.sizes(contract), QUICK.faults, within=protocol.within
         )
         checks += checks_of(further, prove=True)
@@ -440,8 +440,8 @@ def plan_of(name: str, scale: Scale, *, mutate: bool = False) -> Plan:
 def mistaken(plan: Plan) -> Check:
     """The check that the properties of a protocol's verified spec notice mistakes."""
     spec, source = plan.specs[plan.verified], partial(mistaken_of, plan.protocol)
-    looked = Looked(plan.verified, spec, MISTAKEN.sizes(spec), MISTAKEN.faults, source=source)
-    further: Sequence[Looked] = ()
+    looked = CheckConfig(plan.verified, spec, MISTAKEN.sizes(spec), MISTAKEN.faults, source=source)
+    further: Sequence[CheckConfig] = ()
     in_turn = protocol(plan.protocol).mistaken
     if in_turn is not None:
         looked, *further = in_turn()

@@ -19,7 +19,7 @@ from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
-    from herdspec.check.plans import Looked, Scale
+    from herdspec.check.plans import CheckConfig, Scale
     from herdspec.check.refinement.refine import Refinement
     from herdspec.check.sentences import Column
     from herdspec.check.verdict import Declared
@@ -77,7 +77,7 @@ class Protocol:
     """Promises that even the verified protocol breaks, and how."""
     sizes: Mapping[str, int] | None = None
     """At how many elements of a sort it is looked at where nobody says so, if not at 2."""
-    held: Callable[[], Looked] | None = None
+    held: Callable[[], CheckConfig] | None = None
     """The size at which code is taken along all of its graph, where nobody says; else `sizes`."""
     contract: Callable[[], Specification | None] = nothing
     within: bool = False
@@ -90,7 +90,7 @@ class Protocol:
     flaws: Callable[[], Mapping[str, Flaw]] = no_flaws
     plan: Callable[[Scale], Plan] | None = None
     """The plan of what `verify` checks of the specs; by default, the checks of anybody's spec."""
-    mistaken: Callable[[], Sequence[Looked]] | None = None
+    mistaken: Callable[[], Sequence[CheckConfig]] | None = None
     """At which sizes mistakes are looked for, in turn; by default at one small size."""
     columns: Callable[[], Sequence[Column]] = no_columns
     """The columns that show a contract's sentences, one for each form of the protocol."""

@@ -137,7 +137,7 @@ class _Worker:
 
 
 @dataclass
-class _Teller:
+class _Renderer:
     """Tells the other side how far something is, not too often."""
 
     connection: Connection
@@ -158,7 +158,7 @@ def _serve(work: Work[Any], connection: Connection, processes: int) -> None:
     while True:
         number = connection.recv()
         try:
-            connection.send(("done", work(number, _Teller(connection))))
+            connection.send(("done", work(number, _Renderer(connection))))
         except Exception as error:
             error.add_note(traceback.format_exc())
             try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Sort, Spec
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Explored:
     declared: Mapping[str, Declared]
     exactly: bool
 
-    def finding(self, promise: Promise) -> Finding:
+    def finding(self, promise: DeclaredProperty) -> Finding:
         """The exploration's finding on one property."""
         r, name = self.result, promise.name
         if name in r.violations:
@@ -327,7 +327,7 @@ class Explored:
         return beyond(self.result.cuts, self.result.bound)
 
     def _made(
-        self, promise: Promise, mark: Mark, note: str = "", story: Story | None = None
+        self, promise: DeclaredProperty, mark: Mark, note: str = "", story: Story | None = None
     ) -> Finding:
         shown = shown_by(story) if story and mark is Mark.FAILS else None
         return Finding(
@@ -374,7 +374,7 @@ def _taken(before: Spec, step: Step) -> StoryStep:
     )
 
 
-def kind_of(promise: Promise) -> str:
+def kind_of(promise: DeclaredProperty) -> str:
     """`always`, `step`, `sometimes`, `recoverable`, or `lemma`."""
     return "lemma" if promise.lemma else promise.expectation.value
 
@@ -418,7 +418,7 @@ def lived(
 
 
 def _lived(
-    subject: str, result: Liveness, promise: Promise, declared: Mapping[str, Declared],
+    subject: str, result: Liveness, promise: DeclaredProperty, declared: Mapping[str, Declared],
     exactly: bool,
 ) -> Finding:  # fmt: skip
     story = result.violations.get(promise.name)

@@ -97,7 +97,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Report:
+class PlanReport:
     """The outcome of a plan."""
 
     plan: Plan
@@ -146,7 +146,7 @@ def verify(
     survived: tuple[type[Exception], ...] = (),
     cache: Cache | None = None,
     processes: int = 1,
-) -> Report:
+) -> PlanReport:
     """
     Carry out a plan, but for what the cache (if there is one) holds the present verdict of.
 
@@ -165,7 +165,7 @@ def verify(
                     done[number], notes = found(number, tell)
                     carrying.say(notes)
     outcome = settled([d for d in done if d is not None])
-    return Report(plan, outcome, perf_counter() - begun)
+    return PlanReport(plan, outcome, perf_counter() - begun)
 
 
 def settled(done: Sequence[Done]) -> tuple[Done, ...]:

@@ -19,7 +19,7 @@ from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.outside import unchanged
-from herdspec.language.specification import ANY, Action, Promise, Specification
+from herdspec.language.specification import ANY, Action, DeclaredProperty, Specification
 from herdspec.language.surface import LIVE, ActionKind, Expectation
 from herdspec.language.types import (
     BOOL,
@@ -94,7 +94,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Instance:
+class GroundAction:
     """An action with its parameters chosen; see `Action` for what its parts mean."""
 
     action: Action
@@ -192,16 +192,16 @@ class Ground:
                 return 1 + self.values(of)
 
     @cached_property
-    def instances(self) -> tuple[Instance, ...]:
+    def instances(self) -> tuple[GroundAction, ...]:
         """Every action with every choice of parameters whose guard is not plainly false."""
         return self._instances(self.spec.actions)
 
     @cached_property
-    def starts(self) -> tuple[Instance, ...]:
+    def starts(self) -> tuple[GroundAction, ...]:
         """The instances that make initial states of the declared one, for all parameters."""
         return self._instances(self.spec.starts)
 
-    def _instances(self, actions: tuple[Action, ...]) -> tuple[Instance, ...]:
+    def _instances(self, actions: tuple[Action, ...]) -> tuple[GroundAction, ...]:
         every = (self.instance(a, args) for a in actions for args in self.choices(a))
         found = tuple(i for i in every if i.guard is not g.FALSE)
         if len(found) > MOST_INSTANCES:  # explorers number them by 16 bits
@@ -236,12 +236,12 @@ class Ground:
         scalar = kind.value if isinstance(kind, MapOf) else kind
         return [range(self.values(scalar))] * len(self.indices(kind))
 
-    def instance(self, action: Action, arguments: tuple[Number, ...]) -> Instance:
+    def instance(self, action: Action, arguments: tuple[Number, ...]) -> GroundAction:
         """One action for one choice."""
         env = self.environment(action.parameters, arguments)
         guard = self.lower(action.guard, env)
         if guard is g.FALSE:
-            return Instance(action, arguments, guard, {})
+            return GroundAction(action, arguments, guard, {})
         updates: dict[SlotKey, Expr] = {}
         for name, new in action.updates.items():
             for k in self._touched(name, new):
@@ -255,13 +255,13 @@ class Ground:
                 guard = g.FALSE
             updates[FAULTS, ()] = g.add(taken, 1)
         defined, fits = self.lower(action.defined, env), self.lower(action.fits, env)
-        return Instance(action, arguments, guard, updates, defined, fits)
+        return GroundAction(action, arguments, guard, updates, defined, fits)
 
     def _touched(self, name: str, new: Expr) -> list[tuple[int, ...]]:
         """
         The entries that an update may change: not those of a key that it plainly leaves.
 
-        It shows where the parameters were put in before (`engine/scripted.py`).
+        It shows where the parameters were put in before (`engine/python_emit.py`).
         """
         indices = self.indices(new.kind)
         if not isinstance(new.kind, MapOf) or len(new.kind.keys) < 2:
@@ -288,7 +288,7 @@ class Ground:
                 found[p] = self.constant(p.kind, n)
         return found
 
-    def cases(self, promise: Promise) -> list[tuple[tuple[Number, ...], Expr, Expr]]:
+    def cases(self, promise: DeclaredProperty) -> list[tuple[tuple[Number, ...], Expr, Expr]]:
         """
         A promise of liveness for each choice of elements: premise and goal.
 
@@ -305,7 +305,7 @@ class Ground:
                 found.append((chosen, first, self.lower(promise.goal, env)))
         return found
 
-    def property(self, promise: Promise) -> Expr:
+    def property(self, promise: DeclaredProperty) -> Expr:
         """
         A property's formula over slots (and, for a step, over `after` leaves of slots).
 
@@ -313,13 +313,13 @@ class Ground:
         """
         return g.TRUE if promise.expectation in LIVE else self.lower(promise.formula, {})
 
-    def after(self, formula: Expr, instance: Instance) -> Expr:
+    def after(self, formula: Expr, instance: GroundAction) -> Expr:
         """A step property for one instance, over the slots before it."""
         leaves = g.leaves(formula, "slot after")
         new = {x: instance.updates.get(x.data, self.slots[x.data].expr) for x in leaves}
         return g.substitute(formula, new)
 
-    def of_instance(self, formula: Expr, instance: Instance) -> Expr:
+    def of_instance(self, formula: Expr, instance: GroundAction) -> Expr:
         """A formula over fields and an action's parameters, for one instance."""
         return self.lower(formula, self.environment(instance.action.parameters, instance.arguments))
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from herdspec.engine.columns import BitField, Key, Packing
-from herdspec.engine.ground import Instance
+from herdspec.engine.ground import GroundAction
 from herdspec.engine.native_text import Code, Value
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
@@ -296,7 +296,7 @@ class Expansion:
         """Add bits to a variable."""
         self.code.set(variable, self.code.op("or", self.code.get(variable), value))
 
-    def instance(self, number: int, instance: Instance) -> None:
+    def instance(self, number: int, instance: GroundAction) -> None:
         """One action with its parameters chosen."""
         possible = self.values.of(instance.guard)
         if self.is_light(number, instance):
@@ -305,14 +305,14 @@ class Expansion:
         with self.code.when(possible), self.values.inner():
             self.take(number, instance, "true")
 
-    def is_light(self, number: int, instance: Instance) -> bool:
+    def is_light(self, number: int, instance: GroundAction) -> bool:
         """Tells whether it costs less to take the step in vain than to ask if it is possible."""
         packing = self.values.packing
         varied = sum(e.op != "const" for e in instance.updates.values())
         plain = number not in self.checks.steps and number not in self.checks.undefined
         return plain and packing.words + varied <= FEW
 
-    def take(self, number: int, instance: Instance, possible: Value) -> None:
+    def take(self, number: int, instance: GroundAction, possible: Value) -> None:
         """The step of an instance, where it is possible."""
         code = self.code
         if number in self.checks.undefined:
@@ -331,7 +331,7 @@ class Expansion:
             self.hit(name, code.op("and", live, self.values.of(formula), "i1"))
         self.put(self.successor(instance), number, live)
 
-    def within(self, number: int, instance: Instance) -> Value:
+    def within(self, number: int, instance: GroundAction) -> Value:
         """The condition that naturals stay within bounds, and channels within their capacity."""
         slots = self.values.packing.ground.slots
         parts = [self.checks.fits[number]] if number in self.checks.fits else []
@@ -340,7 +340,7 @@ class Expansion:
                 parts.append(g.le(new, g.const(new.kind, slots[key].values - 1)))
         return self.values.of(g.conj(*parts))
 
-    def successor(self, instance: Instance) -> list[Value]:
+    def successor(self, instance: GroundAction) -> list[Value]:
         """The words after the step."""
         change = SlotUpdates(self.values)
         for key, new in instance.updates.items():

@@ -89,7 +89,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Promise:
+class DeclaredProperty:
     """
     A property of this spec; a `step` is over `field` (before) and `after` leaves.
 
@@ -119,7 +119,7 @@ class Specification:
     state: type[Spec]
     fields: tuple[Field, ...]
     actions: tuple[Action, ...]
-    properties: tuple[Promise, ...]
+    properties: tuple[DeclaredProperty, ...]
     shape: Shape = field(repr=False)
     names: Mapping[str, Any] = field(repr=False)
     starts: tuple[Action, ...] = ()
@@ -193,7 +193,7 @@ class Specification:
         known = ", ".join(a.name for a in self.actions)
         raise KeyError(f"{self.name} has no action {name!r}; it has {known}")
 
-    def promise(self, name: str) -> Promise:
+    def promise(self, name: str) -> DeclaredProperty:
         """The property with this name."""
         for p in self.properties:
             if p.name == name:
@@ -478,9 +478,9 @@ def _running(shape: Shape) -> Iterator[Function]:
                     todo.append(function_of(helper, function.names))
 
 
-def _check_properties(spec: Specification, promises: tuple[Promise, ...]) -> None:
+def _check_properties(spec: Specification, promises: tuple[DeclaredProperty, ...]) -> None:
     """Refuse two of one name, and axioms about what actions change."""
-    named: dict[str, Promise] = {}
+    named: dict[str, DeclaredProperty] = {}
     for p in promises:
         first = named.setdefault(p.name, p)
         if first is not p:
@@ -493,7 +493,7 @@ def _check_properties(spec: Specification, promises: tuple[Promise, ...]) -> Non
             _check_axiom(spec, p)
 
 
-def _check_axiom(spec: Specification, p: Promise) -> None:
+def _check_axiom(spec: Specification, p: DeclaredProperty) -> None:
     for leaf in g.leaves(p.formula, "field"):
         if writers := spec.writers[leaf.data]:
             what = f"the axiom `{p.name}` about {leaf.data}, which {writers[0]} changes"
@@ -502,16 +502,16 @@ def _check_axiom(spec: Specification, p: Promise) -> None:
             raise SpecError(p.file, p.line, f"{what} {at}", advice)
 
 
-def _promise(spec: Specification, promise: Property) -> Promise:
+def _promise(spec: Specification, promise: Property) -> DeclaredProperty:
     states = spec.leaves if promise.expectation is Expectation.STEP else spec.leaves[:1]
     e = evaluate(promise, spec.shape, states, spec.names, spec.relational)
-    return Promise(
+    return DeclaredProperty(
         promise.name, promise.expectation, e.formula, promise.sentence, promise.lemma,
         e.function.file, e.function.line, promise, e.parameters, e.goal, e.provable,
     )  # fmt: skip
 
 
-def _for_proof(relational: Specification, promise: Promise) -> Promise:
+def _for_proof(relational: Specification, promise: DeclaredProperty) -> DeclaredProperty:
     """A property over relational channels; what cannot be said of these is not provable."""
     try:
         return _promise(relational, promise.python)

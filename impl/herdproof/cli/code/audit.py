@@ -163,11 +163,11 @@ def audited_here(
     from herdproof.garbage import few_collections
     from herdproof.pipeline.audit.here import AuditHere
     from herdproof.pipeline.audit.work import protocol_work
-    from herdproof.pipeline.spark.store import Store
+    from herdproof.pipeline.spark.store import OutputDirectory
 
     with few_collections():
         job = (audit or AuditHere)(protocol_work(), tell, replay, run)
-        summary = job.run(found, Store(None, out))
+        summary = job.run(found, OutputDirectory(None, out))
     gc.freeze()  # what has been compiled is no garbage, and is not looked at when the process ends
     return summary
 
@@ -181,12 +181,12 @@ def audited(
     from herdproof.pipeline.audit.work import protocol_work
     from herdproof.pipeline.spark.master import master_of
     from herdproof.pipeline.spark.session import spark_job
-    from herdproof.pipeline.spark.store import Store
+    from herdproof.pipeline.spark.store import OutputDirectory
 
     tell("starting Spark", None)
     with spark_job("audit", master_of(master), {**SETTINGS, **settings}) as session:
         job = Audit(session, protocol_work(), tell, replay, run)
-        return job.run(found, Store(session, out))
+        return job.run(found, OutputDirectory(session, out))
 
 
 def followed(

@@ -76,11 +76,11 @@ def run(plan: Plan, out: str, master: str | None, tell: Tell) -> CampaignSummary
         return run_here(plan, Path(out), tell)
     from herdproof.pipeline.spark.master import master_of
     from herdproof.pipeline.spark.session import spark_job
-    from herdproof.pipeline.spark.store import Store
+    from herdproof.pipeline.spark.store import OutputDirectory
 
     tell("starting Spark", None)
     with spark_job("campaign", master_of(master or "local[*]")) as session:
-        return run_on_spark(session, plan, Store(session, out), tell)
+        return run_on_spark(session, plan, OutputDirectory(session, out), tell)
 
 
 # ── One run ─────────────────────────────────────────────────────────────────────────────────

@@ -43,13 +43,13 @@ def elect(
 ) -> None:
     """Run one broker's elector until Ctrl-C or SIGTERM; then it resigns."""
     from herdproof.conformance.traces.tracer import open_trace
-    from herdproof.protocols.election.elector import Paths
+    from herdproof.protocols.election.elector import ElectionPaths
     from herdproof.protocols.election.shell import ZkElection
     from herdproof.protocols.election.tracing import ElectorTracer
 
     logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)
-    default = Paths()
-    paths = Paths(leader_path or default.leader, epoch_path or default.epoch)
+    default = ElectionPaths()
+    paths = ElectionPaths(leader_path or default.leader, epoch_path or default.epoch)
     with ExitStack() as stack:
         observe = None
         if trace is not None:

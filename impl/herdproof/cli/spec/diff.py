@@ -31,9 +31,9 @@ from herdspec.language.errors import UsageError
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
     from herdspec.check.exploration.exploration import Story
-    from herdspec.check.refinement.changes import Change
+    from herdspec.check.refinement.changes import VerdictChange
     from herdspec.check.refinement.diff import Compared
-    from herdspec.check.refinement.together import Mixed
+    from herdspec.check.refinement.mixed_versions import Mixed
     from herdspec.language.specification import Specification
 
 SPEC_HELP = "A spec as `explore` takes it, or git:REVISION:path/to/file.py:ClassName."
@@ -180,7 +180,7 @@ CONCLUSIONS = {
 }
 
 
-def worst(table: Sequence[Change]) -> Standing:
+def worst(table: Sequence[VerdictChange]) -> Standing:
     """The worst of some changes: failures before unknowns."""
     found = {c.standing for c in table}
     return next((s for s in (Standing.FAILS, Standing.UNKNOWN) if s in found), Standing.HOLDS)
@@ -195,7 +195,7 @@ def proved(out: Output, spec: Specification) -> list[Finding]:
         return judged(spec.name, prove(spec))
 
 
-def print_verdicts(out: Output, table: Sequence[Change]) -> None:
+def print_verdicts(out: Output, table: Sequence[VerdictChange]) -> None:
     """The verdicts that changed, side by side; of the others, how many."""
     changed = [c for c in table if c.changed]
     same = len(table) - len(changed)
@@ -265,7 +265,7 @@ def unparted(compared: Compared) -> str:
     return f"no difference was found{of} {far}; whether there is one is not known"
 
 
-def change_json(c: Change) -> dict[str, Any]:
+def change_json(c: VerdictChange) -> dict[str, Any]:
     """A change of a verdict as JSON."""
     a, b = (findings_json([f])[0] if f else None for f in (c.old, c.new))
     standing = c.standing.name.lower()
@@ -293,7 +293,7 @@ def run_together(
     out: Output, old: Specification, new: Specification, sort: str | None, asked: DiffOptions
 ) -> tuple[Standing, dict[str, Any]]:
     """Explore each alone, and both in one; what fails only together is a failure."""
-    from herdspec.check.refinement.together import together
+    from herdspec.check.refinement.mixed_versions import together
 
     made = together(old, new, sort or only_sort(old, new))
     alone = {}

@@ -19,8 +19,8 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
-    from herdspec.check.mutation.mutate import Mutation, Survivor
-    from herdspec.check.plans import Looked
+    from herdspec.check.mutation.mutate import AcceptedMutant, Mutation
+    from herdspec.check.plans import CheckConfig
     from herdspec.language.specification import Specification
 
 
@@ -74,7 +74,7 @@ def spec_of(name: str) -> Specification:
     return in_turn()[0].spec if in_turn else find(name).spec
 
 
-def in_turn_of(name: str) -> Callable[[], Sequence[Looked]] | None:
+def in_turn_of(name: str) -> Callable[[], Sequence[CheckConfig]] | None:
     """At which sizes a protocol says that mistakes are to be looked for, if it does."""
     from herdspec.check.protocol import names, protocol
 
@@ -135,7 +135,7 @@ def print_killers(out: Output, found: Mutation) -> None:
     out.table(table)
 
 
-def print_survivor(out: Output, survivor: Survivor) -> None:
+def print_survivor(out: Output, survivor: AcceptedMutant) -> None:
     """A survivor: where, what, the behaviour that tells it apart, and what is missing."""
     out.line()
     out.line(f"{from_here(survivor.file)}:{survivor.line}: {survivor.id}")

@@ -44,7 +44,7 @@ from herdproof.conformance.adapter import (
 from herdproof.conformance.holding.closure import CARRIED, Carried, Closure, TooManyStates
 from herdproof.conformance.holding.left import Things
 from herdproof.conformance.holding.possible import Instance, Possible
-from herdproof.conformance.holding.report import Report
+from herdproof.conformance.holding.report import HeldReport
 from herdproof.conformance.holding.seen import Look, Seen, replaced
 from herdproof.conformance.holding.told import PROGRAM, program, story
 from herdproof.conformance.holding.worker import TimedOut, Worker
@@ -54,7 +54,15 @@ from herdspec.language.specification import Action, Specification
 from herdspec.language.surface import Spec, Undefined, sizes_of_sorts, twin
 
 __all__ = [
-    "CARRIED", "Carried", "Case", "Deed", "Differs", "Hangs", "Held", "Raises", "Report",
+    "CARRIED",
+    "Carried",
+    "Case",
+    "Deed",
+    "Differs",
+    "Hangs",
+    "Held",
+    "HeldReport",
+    "Raises",
     "TooManyStates",
 ]  # fmt: skip
 
@@ -147,7 +155,7 @@ class Held:
         self.deeds: list[Deed] = []
         self.states: list[Carried] = []
         """Where the spec may be, as the code was last seen."""
-        self.report = Report()
+        self.report = HeldReport()
         self.code: Adapter | None = None
         self._seen = Seen(self.machine, adapter)
         self._closure = Closure(self.possible, adapter.__name__, self._take)

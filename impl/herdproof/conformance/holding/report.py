@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Report:
+class HeldReport:
     """A report of what runs showed, and could not; it grows with each run of the same `Held`."""
 
     taken: dict[str, int] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from herdproof.conformance.adapter import AdapterError
 from herdspec.check.cache import Memory
 from herdspec.check.proof.prove import Proof, SolverAnswer, prove
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 
 
@@ -21,7 +21,7 @@ from herdspec.language.surface import Expectation
 class Hypotheses:
     """The invariants of a spec that were proved; `left_out` are the others, with the reason."""
 
-    used: tuple[Promise, ...]
+    used: tuple[DeclaredProperty, ...]
     left_out: Mapping[str, str]
 
 

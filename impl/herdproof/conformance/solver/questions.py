@@ -24,9 +24,9 @@ from herdproof.conformance.holding.told import program
 from herdproof.conformance.solver.cases import GuardCase, conditions
 from herdproof.conformance.walks.shorten import shortened
 from herdspec.check.exploration.bounds import first_bound, raised
-from herdspec.check.exploration.columned import truths
 from herdspec.check.exploration.exploration import Exploration, Story
 from herdspec.check.exploration.explore import Explorer, is_cut_by_naturals
+from herdspec.check.exploration.numpy_engine import truths
 from herdspec.check.proof.reachable import DEPTH, RESOURCES
 from herdspec.check.running.run import Machine
 from herdspec.check.simulation.search import search
@@ -34,7 +34,7 @@ from herdspec.engine.columns import Columns
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Spec, always
 from herdspec.language.types import BOOL, MapOf, Option
 from herdspec.language.values import encode
@@ -272,7 +272,7 @@ class Settler:
         far = "; ".join(dict.fromkeys(looked)) or "the time was over"
         self.question.looked = f"no story comes to it ({far})"
 
-    def _never(self, state: Spec) -> Promise:
+    def _never(self, state: Spec) -> DeclaredProperty:
         """The promise that the spec is never in this state."""
         parts = []
         numbers = self.machine.numbers(state)
@@ -281,7 +281,7 @@ class Settler:
             if name in kinds:
                 parts.append(_is(name, kinds[name], at, number))
         nowhere = always(_nowhere)
-        return Promise(
+        return DeclaredProperty(
             nowhere.name, Expectation.ALWAYS, g.negate(g.conj(*parts)), nowhere.sentence,
             False, __file__, 0, nowhere,
         )  # fmt: skip
@@ -369,7 +369,7 @@ def _nowhere(s: Any) -> bool:
     raise AssertionError(f"it is no function of the plain Python: {s}")
 
 
-def _kept(spec: Specification) -> Iterator[Promise]:
+def _kept(spec: Specification) -> Iterator[DeclaredProperty]:
     """The promises that say where a spec begins and ends: its axioms and constraints."""
     ends = (Expectation.AXIOM, Expectation.CONSTRAINT)
     return (p for p in spec.properties if p.expectation in ends)

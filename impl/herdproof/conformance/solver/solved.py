@@ -32,7 +32,7 @@ from herdspec.check.proof.prove import Proof
 from herdspec.check.running.run import Machine, Step
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
-from herdspec.language.specification import Action, Promise, Specification
+from herdspec.language.specification import Action, DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Property, Spec, Undefined
 
 SECONDS = 60.0
@@ -233,7 +233,7 @@ class SolverRun:
             return
         spec = self.held.spec
         axioms = [p for p in spec.properties if p.expectation is Expectation.AXIOM]
-        self.promises: list[Promise] = [*axioms, *known.used]
+        self.promises: list[DeclaredProperty] = [*axioms, *known.used]
         formulas = [p.formula for p in self.promises]
         loadable = spec.with_properties(within).properties[-1:] if within is not None else ()
         self.promises += loadable

@@ -15,10 +15,10 @@ from types import MethodType
 from typing import Any
 
 from herdproof.conformance.traces.line import TraceError, TraceLine
-from herdproof.conformance.traces.mapping import Any_, Source, Told, TraceMap, said
+from herdproof.conformance.traces.mapping import Any_, DecodedLine, Source, TraceMap, said
 from herdproof.conformance.traces.standing import Former, Standing
 from herdproof.conformance.traces.values import Claim, NoValue, Values, unlike
-from herdspec.check.conformance.follow import ELSE, Call, Led, Way, fits
+from herdspec.check.conformance.follow import ELSE, Call, StepConstraint, Way, fits
 from herdspec.check.running.run import Machine, sets_among
 from herdspec.language.specification import Action
 from herdspec.language.types import SetOf, SortOf
@@ -209,7 +209,9 @@ class Binding:
         self._known.clear()
         self._claimed.clear()
 
-    def told(self, line: Any, states: Sequence[Any] = (), *, gather: bool = False) -> Told | None:
+    def told(
+        self, line: Any, states: Sequence[Any] = (), *, gather: bool = False
+    ) -> DecodedLine | None:
         """
         A line in the spec's terms; None where it is no step. Raises `TraceError`.
 
@@ -224,7 +226,7 @@ class Binding:
                 if elements is None:
                     return None
                 given += elements
-            told = Told(line, *self._made(line, given))
+            told = DecodedLine(line, *self._made(line, given))
             if self._is_told:
                 self._check_arguments(line)
             if self._is_shown_anew:
@@ -244,7 +246,7 @@ class Binding:
             if gather:
                 element = kind.cls(0)  # who stands for what is not known yet
             elif name == self.begins:
-                told = Told(line, self._arguments(line, given + elements), self._values)
+                told = DecodedLine(line, self._arguments(line, given + elements), self._values)
                 element = self._begin(told, states)
             else:
                 element = self._values.standing[kind.name].get(get(line))
@@ -255,7 +257,7 @@ class Binding:
 
     def _made(
         self, line: Any, given: tuple[Any, ...]
-    ) -> tuple[dict[str, Any], Values, Sequence[Claim], Led | None]:
+    ) -> tuple[dict[str, Any], Values, Sequence[Claim], StepConstraint | None]:
         """Everything that is told by a line of these values, but for the line itself."""
         key = given + self._show(line)
         try:
@@ -267,7 +269,7 @@ class Binding:
         led = None
         if self._ways is None and self._bindings.machine is not None:
             fitting = partial(unlike, claims) if claims else fits
-            led = Led(self._calls(arguments), fitting, every=True, silent=self._silent)
+            led = StepConstraint(self._calls(arguments), fitting, every=True, silent=self._silent)
         made = (arguments, self._values, claims, led)
         with suppress(TypeError):  # a list among what is given
             self._known[key] = made
@@ -291,7 +293,7 @@ class Binding:
             f" Row(arguments={{{name!r}: ANY}})"
         )
 
-    def _begin(self, told: Told, states: Sequence[Any]) -> Any:
+    def _begin(self, told: DecodedLine, states: Sequence[Any]) -> Any:
         """An element stands for what the line is about."""
         is_gone = self._bindings.method(self._table.identities[self.begun].is_gone)
 
@@ -346,7 +348,7 @@ class Binding:
 
     # ── The way there ───────────────────────────────────────────────────────────────────────
 
-    def led(self, told: Told) -> Led:
+    def led(self, told: DecodedLine) -> StepConstraint:
         """The step constraint that a line puts on the spec."""
         led = told.led
         if led is not None and self._claims is None and not self._is_shown_anew:
@@ -357,9 +359,9 @@ class Binding:
             ways: Any = partial(self._ways, told)
         else:
             ways = led.ways
-        return Led(ways, claims, every=True, silent=self._silent, prompt=self.row.prompt)
+        return StepConstraint(ways, claims, every=True, silent=self._silent, prompt=self.row.prompt)
 
-    def _unlike(self, told: Told, state: Any) -> Sequence[str]:
+    def _unlike(self, told: DecodedLine, state: Any) -> Sequence[str]:
         """Where a state is not as the line shows it."""
         differing = unlike(told.claims, state) if told.claims else []
         if self._claims is not None:

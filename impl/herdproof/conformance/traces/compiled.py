@@ -15,10 +15,10 @@ from math import prod
 
 from herdspec.check.conformance.follow import PlainSteps, Steps
 from herdspec.check.conformance.invariants import Invariants
+from herdspec.check.running.generated import GeneratedSpec
 from herdspec.check.running.run import Machine
-from herdspec.check.running.scripted import Scripted
 from herdspec.engine.ground import LARGEST, Ground
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 
 WORTH_IT = 8_000
 """Of so many lines a spec is compiled: that takes as long as they take longer without."""
@@ -37,7 +37,7 @@ Key = tuple[int, ...]
 class Compiler:
     """The compiled steps of sizes that enough lines were seen of."""
 
-    steps: dict[Key, Scripted] = field(default_factory=dict)
+    steps: dict[Key, GeneratedSpec] = field(default_factory=dict)
     lines: Counter[Key] = field(default_factory=Counter)
     """By sizes, the lines that were replayed at these or along larger ones."""
     _waiting: dict[Key, tuple[int, Key]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Compiler:
     Lines that went plainly since something was compiled last, and the largest of their sizes: by
     spec, and by the sizes of sorts that may have no more elements.
     """
-    _promises: dict[Scripted, tuple[list[str], Invariants]] = field(default_factory=dict)
+    _promises: dict[GeneratedSpec, tuple[list[str], Invariants]] = field(default_factory=dict)
 
     def of(
         self, spec: Specification, sizes: Mapping[str, int], spare: Collection[str], lines: int
@@ -64,7 +64,7 @@ class Compiler:
             return roomy
         if not own:
             return plain(spec, sizes)
-        made = Scripted(spec, dict(zip(sizes, own, strict=True)))
+        made = GeneratedSpec(spec, dict(zip(sizes, own, strict=True)))
         self.steps[id(spec), *own] = made
         return made
 
@@ -82,7 +82,7 @@ class Compiler:
         del self._waiting[family]
         return largest
 
-    def _roomy(self, key: Key, is_spare: Sequence[bool]) -> Scripted | None:
+    def _roomy(self, key: Key, is_spare: Sequence[bool]) -> GeneratedSpec | None:
         """The smallest of what is compiled that has room enough for these sizes."""
         rooms = [
             made
@@ -95,9 +95,9 @@ class Compiler:
         ]
         return self.steps[min(rooms, key=prod)] if rooms else None
 
-    def invariants(self, steps: Steps, promises: Sequence[Promise]) -> Invariants:
+    def invariants(self, steps: Steps, promises: Sequence[DeclaredProperty]) -> Invariants:
         """Promises, to be evaluated in the states of these steps."""
-        if not isinstance(steps, Scripted):
+        if not isinstance(steps, GeneratedSpec):
             return Invariants(steps, promises)
         names = [p.name for p in promises]
         known = self._promises.get(steps)

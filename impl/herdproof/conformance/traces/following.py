@@ -10,9 +10,16 @@ from itertools import accumulate
 from typing import Any
 
 from herdproof.conformance.traces.binding import Binding, Bindings
-from herdproof.conformance.traces.mapping import Told
+from herdproof.conformance.traces.mapping import DecodedLine
 from herdspec.check.conformance.conform import Outcome, Progress, Verdict
-from herdspec.check.conformance.follow import Follower, Led, Promises, Steps, TooManyStates, Way
+from herdspec.check.conformance.follow import (
+    Follower,
+    Promises,
+    StepConstraint,
+    Steps,
+    TooManyStates,
+    Way,
+)
 from herdspec.check.conformance.mismatch import Mismatch, Miss
 from herdspec.check.running.run import written
 
@@ -34,7 +41,7 @@ class Following:
         self._cap = cap
         self._watch = watch
         self._begins = _beginnings(lines)
-        self._led: dict[int, Led] = {}
+        self._led: dict[int, StepConstraint] = {}
         """Of the steps that are under way, by the places of their lines."""
         self._taken: Counter[str] = Counter()
         """The number of lines that were steps, by action."""
@@ -108,7 +115,9 @@ class Following:
             led = self._led[number] = binding.led(told)
             self.follower.begin(number, led)
 
-    def _perhaps(self, ways: Callable[[Told, Any], Iterable[Way]], told: Told) -> None:
+    def _perhaps(
+        self, ways: Callable[[DecodedLine, Any], Iterable[Way]], told: DecodedLine
+    ) -> None:
         """In each of some ways there may have been steps that no line tells, or in none."""
         of = {id(c.state): [*ways(told, c.state)] for c in self.follower.carried}
         if not any(of.values()):
@@ -118,7 +127,7 @@ class Following:
             known = of.get(id(state))  # None: a step under way has led there
             return [[], *(ways(told, state) if known is None else known)]
 
-        self.follower.follow(Led(possible, every=True))
+        self.follower.follow(StepConstraint(possible, every=True))
 
     def _unshown(self) -> frozenset[str]:
         """The fields of which no line shows anything; none where rows say by hand what is shown."""
@@ -131,7 +140,7 @@ class Following:
     def _named(self, text: str) -> str:
         return self._bindings.values.named(text)
 
-    def _mismatch(self, binding: Binding, told: Told, missed: Miss) -> Mismatch:
+    def _mismatch(self, binding: Binding, told: DecodedLine, missed: Miss) -> Mismatch:
         """Why a line is not explained, in the code's names."""
         line, action, arguments = told.line, binding.action, told.arguments
         given = ", ".join(

@@ -40,7 +40,7 @@ from herdproof.conformance.traces.line import ANY_PROTOCOL, START, Formats
 from herdproof.conformance.traces.ordering import Causes, Links
 from herdproof.conformance.traces.values import Claim, NoValue, Scale, Values, number_paths
 from herdspec.check.conformance.conform import CAP
-from herdspec.check.conformance.follow import Led, Way
+from herdspec.check.conformance.follow import StepConstraint, Way
 from herdspec.check.conformance.possible import Line
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Specification, specification
@@ -115,7 +115,7 @@ class Row:
         return replace(self, silent=silent, before=[n for n in self.before if n not in gone])
 
 
-class Told(Struct, eq=False, gc=False):
+class DecodedLine(Struct, eq=False, gc=False):
     """A line as its row reads it: for functions that say the ways to it."""
 
     line: Any
@@ -124,7 +124,7 @@ class Told(Struct, eq=False, gc=False):
     values: Values
     claims: Sequence[Claim] = ()
     """The claims of the line."""
-    led: Led | None = None
+    led: StepConstraint | None = None
     """The way along it, where its row is a table's."""
 
     def __getitem__(self, parameter: str) -> Any:

@@ -39,9 +39,9 @@ from herdspec.check.conformance.conform import conform as conform_raw
 from herdspec.check.conformance.follow import Steps
 from herdspec.check.conformance.invariants import invariants_of
 from herdspec.check.conformance.mismatch import Mismatch
-from herdspec.engine.scripted import Overflows
+from herdspec.engine.python_emit import Overflows
 from herdspec.language.errors import UsageError
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.language.surface import sizes_of_sorts
 
 Watches = Callable[[], Watch]
@@ -198,7 +198,7 @@ class _Group:
 
     table: TraceMap
     lines: Sequence[TraceLine]
-    promises: Sequence[Promise]
+    promises: Sequence[DeclaredProperty]
     cap: int
     slack_ns: int
     progress: Progress | None

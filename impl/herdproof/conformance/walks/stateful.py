@@ -152,7 +152,7 @@ def stateful(
     walks_ = Walks(spec, adapter, sizes)
     machine = machine_of(walks_)
 
-    class Held(machine.TestCase):  # type: ignore[name-defined, misc]
+    class HeldCase(machine.TestCase):  # type: ignore[name-defined, misc]
         """The test case."""
 
         settings = settings(max_examples=RUNS, stateful_step_count=RULES)
@@ -170,9 +170,9 @@ def stateful(
 
         runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
 
-    Held.__name__ = Held.__qualname__ = machine.__name__
-    Held.__doc__ = f"{adapter.__name__} is held to {walks_.spec.name}, step by step."
-    found: type[TestCase] = Held
+    HeldCase.__name__ = HeldCase.__qualname__ = machine.__name__
+    HeldCase.__doc__ = f"{adapter.__name__} is held to {walks_.spec.name}, step by step."
+    found: type[TestCase] = HeldCase
     return found
 
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from herdproof.conformance.adapter import Adapter, AdapterError, controlled
-from herdproof.conformance.holding.held import Differs, Held, Report, TooManyStates
+from herdproof.conformance.holding.held import Differs, Held, HeldReport, TooManyStates
 from herdproof.conformance.holding.seen import NOTHING_SEEN, saw_nothing
 from herdproof.conformance.walks.draws import BYTES, Turns
 from herdproof.conformance.walks.shorten import SECONDS, shortened
@@ -38,7 +38,7 @@ class Walked:
     adapter: type[Adapter]
     sizes: Mapping[str, Size]
     runs: int = 0
-    report: Report = field(default_factory=Report)
+    report: HeldReport = field(default_factory=HeldReport)
     difference: Differs | None = None
     unknown: str = ""
     seconds: float = 0.0
@@ -97,7 +97,7 @@ class Walks:
         return turns
 
     @property
-    def report(self) -> Report:
+    def report(self) -> HeldReport:
         """The report on all sizes together."""
         return summed([turns.held.report for turns in self._turns.values()])
 
@@ -155,7 +155,7 @@ def walk(
     return found
 
 
-def inconclusive(spec: Specification, report: Report) -> str:
+def inconclusive(spec: Specification, report: HeldReport) -> str:
     """Why walks without a difference are no pass; empty if they are one."""
     if not report.steps:
         return NO_STEP
@@ -167,9 +167,9 @@ def offers(spec: Specification, adapter: type[Adapter]) -> list[str]:
     return [action.name for action in controlled(spec, adapter)]
 
 
-def summed(reports: Sequence[Report]) -> Report:
+def summed(reports: Sequence[HeldReport]) -> HeldReport:
     """The sum of some reports; of fields, those that were seen in none of them."""
-    found = Report()
+    found = HeldReport()
     for report in reports:
         for name in ("taken", "refused", "open", "disturbed", "left"):
             counts: dict[str, int] = getattr(found, name)
@@ -183,12 +183,12 @@ def summed(reports: Sequence[Report]) -> Report:
     return found
 
 
-def _never(name: str, report: Report, reports: Sequence[Report]) -> bool:
+def _never(name: str, report: HeldReport, reports: Sequence[HeldReport]) -> bool:
     """Tells whether what one report never saw was seen in none of the others that know it."""
     return all(name in other.unseen for other in reports if "[" not in name or other is report)
 
 
-def gaps(spec: Specification, adapter: type[Adapter], report: Report) -> list[str]:
+def gaps(spec: Specification, adapter: type[Adapter], report: HeldReport) -> list[str]:
     """The things that a pass does not show: a sentence each."""
     never = [n for n in offers(spec, adapter) if n not in report.taken]
     unrefused = [n for n in adapter.offered if n not in report.refused]

@@ -31,7 +31,7 @@ from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import OUT_DDL, rows_of, unpacked
 from herdproof.pipeline.spark.packets import ORDER, PACKETS_DDL, pack, pack_records
 from herdproof.pipeline.spark.sources import Bases, Sources, records
-from herdproof.pipeline.spark.store import Store, write_tables
+from herdproof.pipeline.spark.store import OutputDirectory, write_tables
 from herdproof.pipeline.spark.tables import TABLES
 from herdproof.pipeline.spark.text_files import TextPart, is_readable, parts_of, records_of
 
@@ -162,7 +162,7 @@ class Audit(TableJob):
         finally:
             whole.unpersist()
 
-    def write(self, store: Store, whole: Any) -> Tallies:
+    def write(self, store: OutputDirectory, whole: Any) -> Tallies:
         """Write every table, and read from them again what a summary asks."""
         if self._few is not None and store.is_on_disk:
             return written_here(store, self._few)

@@ -26,7 +26,7 @@ from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import gathered
 from herdproof.pipeline.spark.packets import Packet, pack, packets_of
 from herdproof.pipeline.spark.sources import Sources
-from herdproof.pipeline.spark.store import ON_DISK, Store
+from herdproof.pipeline.spark.store import ON_DISK, OutputDirectory
 from herdproof.pipeline.spark.tables import TABLES, Row
 from herdproof.pipeline.spark.text_files import is_readable, lines_of, told_as_source
 
@@ -123,7 +123,7 @@ class AuditHere(TableJob):
         """The counts, by protocol and run."""
         return counts_of(whole.tables["counted"].to_pylist())
 
-    def write(self, store: Store, whole: Whole) -> TalliesHere:
+    def write(self, store: OutputDirectory, whole: Whole) -> TalliesHere:
         """Write every table."""
         return written_here(store, whole.tables)
 
@@ -168,7 +168,7 @@ def counts_of(counted: Iterable[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def written_here(store: Store, found: Mapping[str, pa.Table]) -> TalliesHere:
+def written_here(store: OutputDirectory, found: Mapping[str, pa.Table]) -> TalliesHere:
     """Write every table to this machine's disk, a file each; a record is in quarantine once."""
     tables = {name: found[name] for name in TABLES}
     tables["quarantine"] = _each_once(tables["quarantine"])

@@ -15,7 +15,7 @@ from typing import Any
 from herdproof.errors import HerdError
 from herdproof.pipeline.audit.summary import Summary, Tallies, summed_up
 from herdproof.pipeline.spark.sources import Sources
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import OutputDirectory
 
 Tell = Callable[[str, float | None], None]
 """Hears what is being done, and how much of it is done, where that is known."""
@@ -44,10 +44,10 @@ class TableJob(ABC):
         """The counts, by protocol and run: some hundred bytes for each."""
 
     @abstractmethod
-    def write(self, store: Store, whole: Any) -> Tallies:
+    def write(self, store: OutputDirectory, whole: Any) -> Tallies:
         """Write every table, a record of the quarantine once; what a summary asks of them."""
 
-    def run(self, sources: Sources, store: Store) -> Summary:
+    def run(self, sources: Sources, store: OutputDirectory) -> Summary:
         """Audit these sources into that store."""
         store.check()
         with self.stage("looking through the records"):

@@ -34,7 +34,7 @@ from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import OUT_DDL
 from herdproof.pipeline.spark.packets import Packet
 from herdproof.pipeline.spark.sources import LINES, Sources, for_spark, text_columns, topic_columns
-from herdproof.pipeline.spark.store import Store, write_tables
+from herdproof.pipeline.spark.store import OutputDirectory, write_tables
 
 WHOLE_FILES = str(2**60)
 """A limit that no file reaches: a file of a stream is read in one part, its lines numbered."""
@@ -62,8 +62,8 @@ class Follow:
         self.spark, self.work, self.sources, self.tell = spark, work, sources, tell
         self.replay, self.late_ns, self.at_once = replay, late_ns, at_once
         self.audit = Audit(spark, work, tell, replay)
-        self.store = Store(spark, out)
-        self.place = Store(spark, f"{out.rstrip('/')}.stream")
+        self.store = OutputDirectory(spark, out)
+        self.place = OutputDirectory(spark, f"{out.rstrip('/')}.stream")
         self._busy_at = time.monotonic()
         self._came: dict[int, int] = {}
         """By batch, how many records Spark says that it has read."""

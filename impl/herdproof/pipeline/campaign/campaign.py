@@ -32,7 +32,7 @@ from herdproof.pipeline.campaign.work import (
     campaign_rows,
     curve,
 )
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import OutputDirectory
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows, Table
 
 Tell = Callable[[str, float | None], None]
@@ -86,7 +86,7 @@ class CampaignSummary:
 
 def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None) -> CampaignSummary:
     """All runs in this process, one after the other; the tables go to `out`."""
-    began, store = perf_counter(), Store(None, str(out))
+    began, store = perf_counter(), OutputDirectory(None, str(out))
     store.check()
     summary, merged = CampaignSummary(plan), Merged(plan)
     try:
@@ -155,7 +155,7 @@ class _Writers:
 
 
 def run_on_spark(
-    spark: Any, plan: Plan, store: Store, tell: Tell = lambda _words, _fraction: None
+    spark: Any, plan: Plan, store: OutputDirectory, tell: Tell = lambda _words, _fraction: None
 ) -> CampaignSummary:
     """The runs of a plan on Spark's workers, to the tables of the store."""
     from pyspark import StorageLevel

@@ -45,10 +45,10 @@ from herdproof.pipeline.exploration.recovery import GraphRecovery
 from herdproof.pipeline.exploration.store import Entries, Level, SearchDirectory, with_ranks
 from herdproof.pipeline.exploration.worker import PASSED, STATES, Search
 from herdspec.check.exploration.checkpoint import digest_of_search
-from herdspec.check.exploration.columned import Columned
 from herdspec.check.exploration.coverage import branches
 from herdspec.check.exploration.exploration import Exploration, Progress, Story, Untaken
 from herdspec.check.exploration.explore import LARGE, MEMORY_BYTES, Explorer
+from herdspec.check.exploration.numpy_engine import NumPyEngine
 from herdspec.check.exploration.size import Estimate, estimated_states
 from herdspec.check.exploration.visited import Visited
 from herdspec.check.running.retell import PathLink, first_instance
@@ -217,7 +217,9 @@ class SparkExplorer(Explorer):
         """Search to the end; `run` runs tasks, `parallel` of them at once."""
         began = perf_counter()
         checks = self.checks()
-        self._engine = Columned(self.packing, checks)  # of which only what is looked for is asked
+        self._engine = NumPyEngine(
+            self.packing, checks
+        )  # of which only what is looked for is asked
         search = Search(
             folder=str(self.store.folder.resolve()), run=uuid4().hex, keep_bytes=KEEP_BYTES,
             kernel=shipped(kernel_of(self.packing, checks)),

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdproof.pipeline.exploration.store import Entries, Ranks, with_ranks
-from herdspec.check.exploration.columned import CHUNK, Columned
+from herdspec.check.exploration.numpy_engine import CHUNK, NumPyEngine
 from herdspec.check.exploration.visited import Visited
 from herdspec.engine.columns import Columns, Packing, Words
-from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.ground import Ground, GroundAction
 from herdspec.engine.native import Unsupported, why_not
 from herdspec.engine.native_emit import Checks
 from herdspec.engine.native_runtime import FACTORS
@@ -53,7 +53,7 @@ class PlainGround:
     """A ground spec, as far as the engines ask for it."""
 
     slots: Mapping[Any, PlainSlot]
-    instances: tuple[Instance, ...]
+    instances: tuple[GroundAction, ...]
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class ColumnedExpander:
     ) -> Iterator[list[Entries]]:
         """See `Expander`."""
         packing = self.kernel.packing
-        engine = Columned(packing, self.kernel.checks)
+        engine = NumPyEngine(packing, self.kernel.checks)
         engine.firsts = dict.fromkeys(known, -1)
         for low in range(0, len(rows), CHUNK):
             columns = Columns(packing, rows[low : low + CHUNK])

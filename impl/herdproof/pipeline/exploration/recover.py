@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from herdproof.pipeline.exploration.kernel import Kernel, received, shards_of
 from herdproof.pipeline.exploration.store import Entries, Piece, SearchDirectory, with_ranks
 from herdproof.pipeline.exploration.worker import Search, parts_of
-from herdspec.check.exploration.columned import CHUNK, Columned, truths
+from herdspec.check.exploration.numpy_engine import CHUNK, NumPyEngine, truths
 from herdspec.check.exploration.visited import Visited
 from herdspec.engine.columns import Columns, Words
 from herdspec.language.graph import Expr
@@ -129,7 +129,7 @@ def _successors(
     kernel: Kernel, columns: Columns, here: NDArray[np.uint64], mine: list[bool]
 ) -> Iterator[Entries]:
     """The successors of some states, each with the position that it comes from."""
-    engine = Columned(kernel.packing, kernel.checks)
+    engine = NumPyEngine(kernel.packing, kernel.checks)
     yield np.zeros((0, kernel.packing.words + 1), np.uint64)
     for source, number, made in engine.successors(columns, 0):
         if mine[number]:

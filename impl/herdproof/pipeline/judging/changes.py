@@ -24,7 +24,13 @@ from herdproof.pipeline.judging.unread import (
     UnreadPartitions,
 )
 from herdproof.pipeline.spark.tables import Row, Rows
-from herdspec.check.observation.doubt import UNKNOWN, Doubtful, as_told, is_lost, possible
+from herdspec.check.observation.inconclusive import (
+    UNKNOWN,
+    Inconclusive,
+    as_told,
+    is_lost,
+    possible,
+)
 from herdspec.check.observation.observed import Entry, Observed
 from herdspec.protocols.contract.spec import Stage
 
@@ -33,7 +39,7 @@ Member = Any
 Partition = tuple[str, str]
 
 
-class Generation(Struct, kw_only=True):
+class GenerationProgress(Struct, kw_only=True):
     """The generation that is being made, or is the present one."""
 
     epoch: int | None
@@ -69,7 +75,7 @@ class Changes:
         self.stories = Stories()
         self._rows: Rows = {}
         self._line: Any = None
-        self._open: Generation | None = None
+        self._open: GenerationProgress | None = None
         self._writer: tuple[str | None, int | None] | None = None
         """Who has written the next owners, and in which epoch, where that is told."""
         self._intervals: dict[Member, dict[Partition, Interval]] = {}
@@ -154,7 +160,7 @@ class Changes:
         self._end("superseded")
         begun_ns = since_ns or self._line.time_ns
         node = self._line.node or None
-        self._open = Generation(epoch=epoch or None, coordinator=node, begun_ns=begun_ns)
+        self._open = GenerationProgress(epoch=epoch or None, coordinator=node, begun_ns=begun_ns)
 
     def has_begun(self) -> None:
         """A rebalance has begun at some time, as its outcome shows."""
@@ -195,7 +201,7 @@ class Changes:
         if outcome == "refused":
             self._counts["commits_refused"] += 1
         stored = self._entries["committed"][partition]
-        if outcome not in ("accepted", "stored") or isinstance(stored, Doubtful):
+        if outcome not in ("accepted", "stored") or isinstance(stored, Inconclusive):
             return
         if offset is not None and offset + 1 < stored:
             self._counts["commit_regressions"] += 1
@@ -451,7 +457,7 @@ class Changes:
         own = self._open
         if own is None or own.coordinator != node or own.generation is not None:
             self._end("superseded")
-            own = self._open = Generation(epoch=epoch, coordinator=node, begun_ns=None)
+            own = self._open = GenerationProgress(epoch=epoch, coordinator=node, begun_ns=None)
         own.epoch, own.generation, own.written_ns = epoch, as_told(new), self._line.time_ns
         own.members = sum(as_told(v) is True for v in self._entries["live"].values())
         owners = self._entries["owner"].values()

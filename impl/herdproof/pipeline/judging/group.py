@@ -14,7 +14,7 @@ from typing import Any
 
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.judging.gaps import Gap
-from herdproof.pipeline.judging.judging import Broken, Judge, Ruled
+from herdproof.pipeline.judging.judging import Judge, Ruled, StatedViolation
 from herdproof.pipeline.spark.tables import Row, Rows
 from herdspec.check.observation.observed import Ruling
 
@@ -93,7 +93,7 @@ class GroupJudging:
         self._changes.close()
         return {**self._changes.drain(), "verdicts": [*self._verdicts()]}
 
-    def _violate(self, line: Any, violation: Broken) -> None:
+    def _violate(self, line: Any, violation: StatedViolation) -> None:
         """A promise is broken, as a line shows."""
         promise = violation.promise
         if self._doubt:

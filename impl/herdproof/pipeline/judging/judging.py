@@ -51,7 +51,7 @@ class Stated(Protocol):
         """The promise, in a sentence."""
 
 
-class Broken(Protocol):
+class StatedViolation(Protocol):
     """A promise that was broken, as `Violation` tells it."""
 
     @property
@@ -98,7 +98,7 @@ class Judge(Takes, Protocol):
     def judgements(self) -> Sequence[Ruled]:
         """The ruling on each promise."""
 
-    def broken(self) -> Sequence[Broken]:
+    def broken(self) -> Sequence[StatedViolation]:
         """The violations since this was asked last."""
 
     def close(self, time_ns: int) -> None:

@@ -8,7 +8,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import Any
 
-from herdspec.check.observation.doubt import as_told, is_lost
+from herdspec.check.observation.inconclusive import as_told, is_lost
 
 LONGEST_STORY = 16
 """The most changes that tell how a promise came to be broken."""

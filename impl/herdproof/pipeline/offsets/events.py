@@ -75,7 +75,7 @@ class Rebalance(Event, frozen=True, kw_only=True):
     """A group of KIP-848 is to be rebalanced."""
 
 
-class Assigned(Event, frozen=True, kw_only=True):
+class GenerationStored(Event, frozen=True, kw_only=True):
     """A generation is stored: its members, and which of them is to have what."""
 
     owners: tuple[Share, ...]
@@ -110,7 +110,7 @@ class Ended(Event, frozen=True, kw_only=True):
     partition: Partition
 
 
-class Committed(Event, frozen=True, kw_only=True):
+class OffsetStored(Event, frozen=True, kw_only=True):
     """An offset is stored, or not; `outcome`: stored, refused or unknown."""
 
     partition: Partition
@@ -134,7 +134,7 @@ Told: TypeAlias = list[Event]
 
 def events(records: Iterable[LogRecord]) -> Told:
     """All that a group's records tell, in the order of the log."""
-    teller = Teller()
+    teller = EventDecoder()
     told: Told = []
     for record in records:
         try:
@@ -153,7 +153,7 @@ class Entry(NamedTuple):
     transaction: str | None
 
 
-class Teller:
+class EventDecoder:
     """Tells one group's records; keeps what is live."""
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class Teller:
             self._topics.setdefault(of.value["topic_id"], of.key.values["topic"])
         outcome = _OUTCOMES.get(of.transaction or "", "stored")
         return [
-            Committed(
+            OffsetStored(
                 **of.at, partition=partition_of(of.key),
                 offset=None if of.value is None else of.value["offset"], outcome=outcome,
                 is_reset=self._is_unsure or not self._members,
@@ -227,9 +227,11 @@ class Teller:
         owners = tuple((partition, member) for member, _, given in own for partition in given)
         return [*told, self._assigned(of.at, of.value["generation"], owners)]
 
-    def _assigned(self, at: At, generation: int, owners: tuple[Share, ...]) -> Assigned:
+    def _assigned(self, at: At, generation: int, owners: tuple[Share, ...]) -> GenerationStored:
         """A generation, with the members that there are."""
-        return Assigned(**at, generation=generation, owners=owners, consumers=dict(self._members))
+        return GenerationStored(
+            **at, generation=generation, owners=owners, consumers=dict(self._members)
+        )
 
     def _assignment(self, value: Values, member: Values) -> list[Partition]:
         if value["protocol_type"] != CONSUMER:
@@ -358,14 +360,14 @@ def _state(value: Values) -> int:
     return STABLE + 1 if behind or lacks else STABLE
 
 
-_TELLS: Mapping[str, Callable[[Teller, Entry], Told]] = {
-    "OffsetCommit": Teller.committed,
-    "GroupMetadata": Teller.generation,
-    "ConsumerGroupMetadata": Teller.group_epoch,
-    "ConsumerGroupPartitionMetadata": Teller.topics,
-    "ConsumerGroupMemberMetadata": Teller.member,
-    "ConsumerGroupTargetAssignmentMetadata": Teller.target_epoch,
-    "ConsumerGroupTargetAssignmentMember": Teller.meant,
-    "ConsumerGroupCurrentMemberAssignment": Teller.has,
+_TELLS: Mapping[str, Callable[[EventDecoder, Entry], Told]] = {
+    "OffsetCommit": EventDecoder.committed,
+    "GroupMetadata": EventDecoder.generation,
+    "ConsumerGroupMetadata": EventDecoder.group_epoch,
+    "ConsumerGroupPartitionMetadata": EventDecoder.topics,
+    "ConsumerGroupMemberMetadata": EventDecoder.member,
+    "ConsumerGroupTargetAssignmentMetadata": EventDecoder.target_epoch,
+    "ConsumerGroupTargetAssignmentMember": EventDecoder.meant,
+    "ConsumerGroupCurrentMemberAssignment": EventDecoder.has,
 }
 """By kind of record; others (of share and streams groups, regular expressions) tell no event."""

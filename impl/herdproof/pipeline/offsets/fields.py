@@ -24,7 +24,7 @@ from typing import Any
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.offsets import events as e
 from herdproof.pipeline.offsets.records import Partition, partition_of
-from herdspec.check.observation.doubt import is_lost
+from herdspec.check.observation.inconclusive import is_lost
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import JUDGED, watches_of
 from herdspec.protocols.contract.properties import CONTRACT
@@ -109,7 +109,7 @@ class OffsetsFields:
             self.tells.begins(event.epoch)
         self.seen.set("stage", (), Stage.OPEN)
 
-    def assigned(self, event: e.Assigned) -> None:
+    def assigned(self, event: e.GenerationStored) -> None:
         """A generation, and its owners."""
         before = self.seen.get("generation")
         is_new = is_lost(before) or event.generation != before
@@ -166,7 +166,7 @@ class OffsetsFields:
 
     # ── Offsets ─────────────────────────────────────────────────────────────────────────────
 
-    def committed(self, event: e.Committed) -> None:
+    def committed(self, event: e.OffsetStored) -> None:
         """An offset is stored, set back, or deleted."""
         p, offset = event.partition, event.offset
         if self.tells is not None:
@@ -205,9 +205,9 @@ class OffsetsFields:
 
 _FILLS: Mapping[type[e.Event], Callable[[OffsetsFields, Any], None]] = {
     e.Joined: OffsetsFields.joined, e.Left: OffsetsFields.left,
-    e.Rebalance: OffsetsFields.rebalance, e.Assigned: OffsetsFields.assigned,
+    e.Rebalance: OffsetsFields.rebalance, e.GenerationStored: OffsetsFields.assigned,
     e.Settled: OffsetsFields.settled, e.GroupDeleted: OffsetsFields.deleted,
     e.Began: OffsetsFields.began, e.Ended: OffsetsFields.ended,
-    e.Committed: OffsetsFields.committed, e.Unread: OffsetsFields.unread,
+    e.OffsetStored: OffsetsFields.committed, e.Unread: OffsetsFields.unread,
 }  # fmt: skip
 """The functions that fill the fields, by event."""

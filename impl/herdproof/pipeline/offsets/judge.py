@@ -15,13 +15,13 @@ from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.plain import PlainJudge
 from herdproof.pipeline.offsets import TOPIC
-from herdproof.pipeline.offsets.events import Began, Event, Teller
+from herdproof.pipeline.offsets.events import Began, Event, EventDecoder
 from herdproof.pipeline.offsets.fields import PROMISED, UNLIKE, WATCHES, OffsetsFields
 from herdproof.pipeline.offsets.records import read_key
 from herdproof.pipeline.offsets.segments import RAW_MOST, LogRecord
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 from herdspec.check.observation.observed import Judgement, Ruling
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 
 _COMPACTED = "compaction erases history: none of what is left violates it"
 
@@ -29,7 +29,7 @@ REFUTABLE = frozenset(p.name for p in WATCHES.promises if not WATCHES.missing(p)
 """Promises of which this source can show that they are violated."""
 
 
-def _unseen(promise: Promise) -> str:
+def _unseen(promise: DeclaredProperty) -> str:
     if promise.name in UNLIKE:
         return UNLIKE[promise.name]
     missing = WATCHES.missing(promise)
@@ -60,7 +60,7 @@ class OffsetsJudging:
         self.run = run
         self.group = group
         self.set_aside = 0
-        self._teller = Teller()
+        self._teller = EventDecoder()
         self._judging = GroupJudging(run, group, TOPIC, OffsetsJudge(), {})
         self._unmeasured = {*_UNMEASURED, _DOWNTIME}
         self._aside: list[Row] = []
@@ -121,7 +121,7 @@ class OffsetsJudge(PlainJudge):
         found = {j.promise.name: j for j in self.seen.judgements()}
         return [self._ruled(found.get(p.name), p) for p in PROMISED]
 
-    def _ruled(self, found: Judgement | None, promise: Promise) -> Judgement:
+    def _ruled(self, found: Judgement | None, promise: DeclaredProperty) -> Judgement:
         unseen = Judgement(
             promise=promise, ruling=Ruling.NOT_OBSERVABLE, why=OBSERVABLE[promise.name]
         )

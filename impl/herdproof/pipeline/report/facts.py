@@ -47,7 +47,7 @@ RAW = 300
 
 
 @dataclass(frozen=True)
-class Promise:
+class PropertyFacts:
     """A property of a protocol, and in how many groups it came to which verdict."""
 
     protocol: str
@@ -110,7 +110,7 @@ class DeliveryInterval:
 
 
 @dataclass(frozen=True)
-class Generation:
+class GenerationBegun:
     """When a generation's owners were stored (or when it was begun, where they never were)."""
 
     number: int | None
@@ -126,7 +126,7 @@ class History:
     run: str
     group: str
     intervals: Sequence[DeliveryInterval]
-    generations: Sequence[Generation]
+    generations: Sequence[GenerationBegun]
     violations_ns: Sequence[int]
     cut: str
     """The part of it that is shown, where not all is."""
@@ -181,7 +181,7 @@ class Facts:
     verdicts: Mapping[str, int]
     rows: Mapping[str, int]
     span_ns: tuple[int, int] | None
-    promises: Sequence[Promise]
+    promises: Sequence[PropertyFacts]
     listed: Sequence[GroupFacts]
     """The worst groups, the worst first."""
     matrix: Mapping[Subject, Mapping[tuple[str, str], Cell]]
@@ -319,7 +319,7 @@ def _span(tables: Tables) -> tuple[int, int] | None:
 # ── Verdicts ────────────────────────────────────────────────────────────────────────────────
 
 
-def _promises(tables: Tables) -> list[Promise]:
+def _promises(tables: Tables) -> list[PropertyFacts]:
     """Each property once, the broken ones first."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for (protocol, name, verdict), count in tables.counts(
@@ -329,7 +329,7 @@ def _promises(tables: Tables) -> list[Promise]:
     checked = tables.sums("verdicts", "checked", "protocol", "property")
     said = {str(n): str(s or "") for n, s in tables.counts("violations", "property", "sentence")}
     promises = [
-        Promise(
+        PropertyFacts(
             protocol,
             name,
             _sentence(protocol, name, said.get(name, "")),
@@ -438,7 +438,7 @@ def _history(tables: Tables, subject: Subject) -> History:
     intervals = [_interval(row) for row in tables.rows("ownership", begun, INTERVALS)]
     end = max((i.end_ns or i.begin_ns for i in intervals), default=0)
     generations = [
-        Generation(row["generation"], row["epoch"], time_ns, row["outcome"] or "")
+        GenerationBegun(row["generation"], row["epoch"], time_ns, row["outcome"] or "")
         for row in tables.rows("generations", where, INTERVALS)
         for time_ns in [row["begun_ns"] if row["written_ns"] is None else row["written_ns"]]
         if time_ns is not None and (not cut or low <= time_ns <= end)

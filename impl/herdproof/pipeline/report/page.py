@@ -26,7 +26,7 @@ from herdproof.pipeline.report.facts import (
     VERDICTS,
     VIOLATED,
     Facts,
-    Promise,
+    PropertyFacts,
     ViolationFacts,
 )
 from herdproof.pipeline.report.reading import SURELY_A_DATE_NS
@@ -91,7 +91,7 @@ def told_apart(violations: Sequence[ViolationFacts]) -> list[tuple[Story, int]]:
     return [(story_of(same[0]), len(same)) for same in groups.values()]
 
 
-def by_protocol(facts: Facts) -> list[tuple[str, list[Promise]]]:
+def by_protocol(facts: Facts) -> list[tuple[str, list[PropertyFacts]]]:
     """The promises under their protocols, in their order."""
     ordered = sorted(facts.promises, key=lambda p: p.protocol)
     return [(name, list(of)) for name, of in groupby(ordered, key=lambda p: p.protocol)]

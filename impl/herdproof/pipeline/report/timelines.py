@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from herdproof.pipeline.report.facts import DeliveryInterval, Generation, History
+from herdproof.pipeline.report.facts import DeliveryInterval, GenerationBegun, History
 
 LEFT, WIDTH, RIGHT = 110, 860, 14
 """Of the partitions' names; of the time's axis; of what is right of it."""
@@ -184,7 +184,7 @@ def _box(scale: _Scale, interval: DeliveryInterval, y: float, colour: int) -> Bo
     )  # fmt: skip
 
 
-def _generations(scale: _Scale, generations: Sequence[Generation]) -> list[Mark]:
+def _generations(scale: _Scale, generations: Sequence[GenerationBegun]) -> list[Mark]:
     """Their marks; the number is left out where it would lie upon the one before."""
     made: list[Mark] = []
     last = float("-inf")

@@ -26,7 +26,7 @@ ON_DISK = "file:"
 """Beginning of the address of what is on a machine's own disk, to Spark."""
 
 
-class Store:
+class OutputDirectory:
     """The directory `out`: on what Spark can reach; without a `spark`, on this machine's disk."""
 
     def __init__(self, spark: Any, out: str) -> None:
@@ -119,7 +119,7 @@ AT_ONCE = 3
 
 
 def write_tables(
-    store: Store, whole: Any, tables: Iterable[str], tell: Callable[[str], None]
+    store: OutputDirectory, whole: Any, tables: Iterable[str], tell: Callable[[str], None]
 ) -> None:
     """
     Write the tables that a frame of all rows holds; a record is in quarantine once.

@@ -16,7 +16,7 @@ from herdproof.pipeline.campaign.runs import Asked, Broken, Configured, Ran
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.protocols.central_coordinator.judged.world_promises import PROMISED
-from herdproof.protocols.central_coordinator.simulated.chance import ALL, TROUBLE, Config, Kind
+from herdproof.protocols.central_coordinator.simulated.random_runs import ALL, TROUBLE, Config, Kind
 from herdproof.protocols.central_coordinator.simulated.shrink import NothingToShrink, shrink
 from herdproof.protocols.central_coordinator.simulated.story import Line as Logged
 from herdproof.protocols.central_coordinator.simulated.story import sentence

@@ -32,7 +32,7 @@ from herdproof.consuming.events import Shutdown as Shutdown
 from herdproof.consuming.events import Subscribe as Subscribe
 from herdproof.consuming.events import Tick as Tick
 from herdproof.consuming.events import WakeAt as WakeAt
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 
 # ── What both cores take ────────────────────────────────────────────────────────────────────
@@ -121,7 +121,7 @@ class StepDown(Struct, frozen=True, gc=False):
     why: str
 
 
-CoordinatorEffect: TypeAlias = Send | Close | WakeAt | Ask | StepDown | Report | Step
+CoordinatorEffect: TypeAlias = Send | Close | WakeAt | Ask | StepDown | Report | CoordinationStep
 
 
 class Connect(Struct, frozen=True, gc=False):
@@ -141,5 +141,5 @@ class Failed(Struct, frozen=True, gc=False):
 
 ConsumerEffect: TypeAlias = (
     Connect | Send | Close | WakeAt | StopFetchers | StartFetchers | Deliver
-    | Revoked | Assigned | Committed | Failed | Report | Step
+    | Revoked | Assigned | Committed | Failed | Report | CoordinationStep
 )  # fmt: skip

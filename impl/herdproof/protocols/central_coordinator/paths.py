@@ -16,7 +16,7 @@ from herdproof.consuming import group_nodes
 from herdproof.protocols.election import elector
 from herdproof.zookeeper.names import quoted
 
-_ELECTION = elector.Paths()
+_ELECTION = elector.ElectionPaths()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Paths:
     root: str = "/herdproof"
     consumers: str = "/consumers"
     brokers: str = "/brokers"
-    election: elector.Paths = _ELECTION
+    election: elector.ElectionPaths = _ELECTION
 
     # ── Kafka's own ─────────────────────────────────────────────────────────────────────────
 

@@ -1,9 +1,9 @@
 """
 The steps of the protocol, as the cores of system B tell of them: by the specification's names.
 
-A core hands out a `Step` where it takes one, before the frame, the write or the closing that
-carries it out. Nobody has to do anything about it: shells hand it on to whoever observes them, and
-`tracing.py` writes it down. `docs/central_trace.md` says what each step is, and what it tells.
+A core hands out a `CoordinationStep` where it takes one, before the frame, the write or the closing
+that carries it out. Nobody has to do anything about it: shells hand it on to whoever observes them,
+and `tracing.py` writes it down. `docs/central_trace.md` says what each step is, and what it tells.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ConsumerAction: TypeAlias = Literal[
 ]
 
 
-class Step(Struct, frozen=True, kw_only=True, gc=False):
+class CoordinationStep(Struct, frozen=True, kw_only=True, gc=False):
     """
     A step that a core takes, and its arguments; what has no meaning for it is empty or 0.
 

@@ -3,8 +3,9 @@ The trace of system B: one line for each step of a coordinator or of a consumer.
 
 Both tracers are observers of their shells (`Server`, the session, the simulator's processes): they
 are told of every event after the core has taken it, and before anything that it decided is done.
-Every `Step` among the core's effects is a line of version 2, named as the step is; a tracer adds
-only who and when. The format is documented in `docs/central_trace.md`; `traces/lines.py` reads it.
+Every `CoordinationStep` among the core's effects is a line of version 2, named as the step is; a
+tracer adds only who and when. The format is documented in `docs/central_trace.md`;
+`traces/lines.py` reads it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec import structs
 
 from herdproof.conformance.traces.tracer import Clock, Tracer
 from herdproof.consuming.offsets import Offset
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 
 CENTRAL = "central_coordinator"
 """The protocol of these traces."""
@@ -49,7 +50,7 @@ class CoordinatorTracer:
     def __call__(self, _core: object, _event: object, effects: Sequence[object]) -> None:
         """The core has taken an event, which has led to these effects."""
         for effect in effects:
-            if isinstance(effect, Step):
+            if isinstance(effect, CoordinationStep):
                 told: dict[str, Any] = structs.asdict(effect)
                 told["partitions"] = places(effect.partitions)
                 told["until_ns"] = self._until_ns(told.pop("until_ms"))

@@ -5,9 +5,10 @@ It takes one event and answers with what must now happen, in order. Its shell (`
 
 1. events one at a time, in the order in which ZooKeeper's client told them (a watch event
    before the answers to later reads: `client.py` keeps that order);
-2. every `Ask` submitted, and its answer brought back as `Answered` with the same call number;
+2. every `AskZooKeeper` submitted, and its answer brought back as `OperationAnswered` with the same
+   call number;
 3. after a `Wake`, a `Woken` behind whatever waits already;
-4. `Elected` and `Deposed` told to whoever owns the election, and every later write of
+4. `LeadershipWon` and `LeadershipLost` told to whoever owns the election, and every later write of
    theirs made by `fenced`, so that ZooKeeper refuses it once another epoch has begun.
 
 A call whose connection is lost gets no answer that counts: the broker looks anew when reconnected.
@@ -45,7 +46,7 @@ from herdproof.zookeeper.operations import (
 
 
 @dataclass(frozen=True)
-class Paths:
+class ElectionPaths:
     """Where the election keeps its two nodes; no consumer group's name can collide with them."""
 
     leader: str = "/herdproof/election/leader"
@@ -90,14 +91,14 @@ class Woken:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class OperationAnswered:
     """ZooKeeper answered a call."""
 
     number: int
     answer: Answer
 
 
-Event = Stand | Resign | LinkChanged | LeaderChanged | Woken | Answered
+Event = Stand | Resign | LinkChanged | LeaderChanged | Woken | OperationAnswered
 
 
 class Call(Enum):
@@ -120,7 +121,7 @@ class Call(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskZooKeeper:
     """Submit an operation to ZooKeeper."""
 
     number: int
@@ -133,21 +134,21 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
-class Elected:
+class LeadershipWon:
     """This broker leads, in this epoch: its fencing token."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Deposed:
+class LeadershipLost:
     """This broker leads no more, or cannot be sure that it does."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ElectionStep:
     """
     A step that the core takes, before what carries it out; nobody has to do anything about it.
 
@@ -163,11 +164,11 @@ class Step:
     answer: Answer | None = None
 
 
-Effect = Ask | Wake | Elected | Deposed | Step
+Effect = AskZooKeeper | Wake | LeadershipWon | LeadershipLost | ElectionStep
 
 
 def fenced(
-    paths: Paths, epoch: int, operations: tuple[Create | Set | Delete | Check, ...]
+    paths: ElectionPaths, epoch: int, operations: tuple[Create | Set | Delete | Check, ...]
 ) -> Multi:
     """These writes as one transaction that ZooKeeper refuses unless `epoch` is the present one."""
     return Multi((Check(paths.epoch, epoch), *operations))
@@ -176,7 +177,7 @@ def fenced(
 class Elector:
     """One broker's elector; `leads` and `token` may be read at any time."""
 
-    def __init__(self, broker: str, paths: Paths = Paths()) -> None:
+    def __init__(self, broker: str, paths: ElectionPaths = ElectionPaths()) -> None:
         self.broker = broker
         self.paths = paths
         self.link = Link.LOST
@@ -195,24 +196,24 @@ class Elector:
         """Take one event; answer with the step that it is, and what must now happen, in order."""
         match event:
             case Stand() if not self.stands:
-                return [Step("stand"), *self.stand()]
+                return [ElectionStep("stand"), *self.stand()]
             case Resign() if self.stands:
-                return [Step("resign"), *self.resign()]
+                return [ElectionStep("resign"), *self.resign()]
             case LinkChanged(link=Link.CONNECTED, session=session) if session != self.session:
-                return [Step("handle_new_session"), *self.handle_new_session(session)]
+                return [ElectionStep("handle_new_session"), *self.handle_new_session(session)]
             case LinkChanged(link=Link.CONNECTED) if self.link is not Link.CONNECTED:
-                return [Step("handle_reconnected"), *self.handle_reconnected()]
+                return [ElectionStep("handle_reconnected"), *self.handle_reconnected()]
             case LinkChanged(link=Link.SUSPENDED):
-                return [Step("handle_suspended"), *self.handle_suspended()]
+                return [ElectionStep("handle_suspended"), *self.handle_suspended()]
             case LinkChanged(link=Link.LOST):
-                return [Step("handle_lost"), *self.handle_lost()]
+                return [ElectionStep("handle_lost"), *self.handle_lost()]
             case Stand() | Resign() | LinkChanged():
-                return [Step("ignore")]
+                return [ElectionStep("ignore")]
             case LeaderChanged():
                 return self.handle_watch()
             case Woken():
                 return self.look()
-            case Answered(number=number, answer=answer):
+            case OperationAnswered(number=number, answer=answer):
                 return self.handle_answer(number, answer)
             case _:
                 assert_never(event)
@@ -268,22 +269,22 @@ class Elector:
         """The node changed: look, unless a look is under way that will see it."""
         if self.stands and self.link is Link.CONNECTED and self.call is not Call.LOOK:
             if self.call is Call.NONE:
-                return [Step("look"), *self._look()]
+                return [ElectionStep("look"), *self._look()]
             self.due = True
-        return [Step("handle_watch")]
+        return [ElectionStep("handle_watch")]
 
     def look(self) -> list[Effect]:
         """Look, if there is still a reason to."""
         ready = self.due and self.call is Call.NONE and self.link is Link.CONNECTED
-        return [Step("look"), *self._look()] if ready else [Step("handle_wake")]
+        return [ElectionStep("look"), *self._look()] if ready else [ElectionStep("handle_wake")]
 
     def handle_answer(self, number: int, answer: Answer) -> list[Effect]:
         """Go on with the call under way, if it is that which was answered."""
         if self.call is Call.NONE or number != self.number:
-            return [Step("handle_late", number=number)]
+            return [ElectionStep("handle_late", number=number)]
         if isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS:
             # That the link is lost is told next, and settles it.
-            return [Step("handle_late", self.call, number, answer)]
+            return [ElectionStep("handle_late", self.call, number, answer)]
         handle: dict[Call, Callable[[Answer], list[Effect]]] = {
             Call.LOOK: self.handle_look,
             Call.RECALL: self.handle_recall,
@@ -291,7 +292,7 @@ class Elector:
             Call.CREATE: self.handle_create,
             Call.DELETE: self.handle_delete,
         }
-        step = Step(f"handle_{self.call.value}", self.call, number, answer)
+        step = ElectionStep(f"handle_{self.call.value}", self.call, number, answer)
         return [step, *handle[self.call](answer)]
 
     def handle_look(self, answer: Answer) -> list[Effect]:
@@ -349,7 +350,7 @@ class Elector:
     def _ask(self, call: Call, operation: Operation) -> list[Effect]:
         self.call = call
         self.number += 1
-        return [Ask(self.number, operation)]
+        return [AskZooKeeper(self.number, operation)]
 
     def _look(self) -> list[Effect]:
         self.due = False
@@ -404,13 +405,13 @@ class Elector:
     def _lead(self, epoch: int) -> list[Effect]:
         self.token = epoch
         self.leads = True
-        return [Elected(epoch)]
+        return [LeadershipWon(epoch)]
 
     def _step_down(self) -> list[Effect]:
         if not self.leads:
             return []
         self.leads = False
-        return [Deposed(self.token)]
+        return [LeadershipLost(self.token)]
 
 
 def leader_data(broker: str, epoch: int) -> bytes:

@@ -15,14 +15,14 @@ from typing import assert_never
 
 from herdproof.errors import CallerError
 from herdproof.protocols.election.elector import (
-    Answered,
-    Ask,
-    Deposed,
+    AskZooKeeper,
     Effect,
-    Elected,
+    ElectionStep,
     Elector,
     Event,
-    Step,
+    LeadershipLost,
+    LeadershipWon,
+    OperationAnswered,
     Wake,
     Woken,
 )
@@ -56,7 +56,7 @@ class Shell:
     ) -> None:  # fmt: skip
         self.core = core
         self.inbox: deque[Event] = deque()
-        self.outbox: deque[Ask] = deque()
+        self.outbox: deque[AskZooKeeper] = deque()
         self.elected = elected
         self.deposed = deposed
         self.observe = observe
@@ -79,23 +79,23 @@ class Shell:
         self.observe(self.core, event, effects)
         for effect in effects:
             match effect:
-                case Ask():
+                case AskZooKeeper():
                     self.outbox.append(effect)
                 case Wake():
                     self.inbox.append(Woken())
-                case Elected(epoch=epoch):
+                case LeadershipWon(epoch=epoch):
                     self.elected(epoch)
-                case Deposed(epoch=epoch):
+                case LeadershipLost(epoch=epoch):
                     self.deposed(epoch)
-                case Step():
+                case ElectionStep():
                     pass  # for whoever observes
                 case _:
                     assert_never(effect)
 
-    def release(self, submit: Submit) -> Ask:
+    def release(self, submit: Submit) -> AskZooKeeper:
         """Submit the oldest call; its answer will come to the inbox. `NothingWaits` if none."""
         if not self.outbox:
             raise NothingWaits(f"{self.core.broker} has no call to release: take its events first")
         ask = self.outbox.popleft()
-        submit(ask.operation, lambda answer: self.post(Answered(ask.number, answer)))
+        submit(ask.operation, lambda answer: self.post(OperationAnswered(ask.number, answer)))
         return ask

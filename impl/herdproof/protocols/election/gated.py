@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 from herdproof.errors import CallerError
-from herdproof.protocols.election.elector import Answered, Call, Resign, Stand
+from herdproof.protocols.election.elector import Call, OperationAnswered, Resign, Stand
 from herdproof.protocols.election.gate import Shell
 
 
@@ -51,7 +51,7 @@ class GatedElection(ABC, Generic[B]):
     def look(self, b: int) -> None:
         """The broker takes what is not an answer: watch events, and its own wake-ups."""
         shell = self.brokers[b].shell
-        while shell.inbox and not isinstance(shell.inbox[0], Answered):
+        while shell.inbox and not isinstance(shell.inbox[0], OperationAnswered):
             shell.take()
 
     def handle_look(self, b: int) -> None:
@@ -130,7 +130,7 @@ class GatedElection(ABC, Generic[B]):
         number = shell.core.number
         while True:
             event = shell.take()
-            if isinstance(event, Answered) and event.number == number:
+            if isinstance(event, OperationAnswered) and event.number == number:
                 return
 
     def _expect(self, b: int, call: Call) -> None:

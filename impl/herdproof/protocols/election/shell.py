@@ -26,11 +26,11 @@ from herdproof.errors import CallerError
 from herdproof.protocols.election.elector import (
     Call,
     Effect,
+    ElectionPaths,
     Elector,
     Event,
     LeaderChanged,
     LinkChanged,
-    Paths,
     Resign,
     Stand,
 )
@@ -53,7 +53,7 @@ from herdproof.zookeeper.operations import (
 
 log = logging.getLogger(__name__)
 
-DEFAULT_PATHS = Paths()
+DEFAULT_PATHS = ElectionPaths()
 
 _POLITENESS_S = 2.0
 """The time that `close` leaves for a leader's node to be deleted before it ends the session."""
@@ -107,7 +107,8 @@ class ZkElection:
     def __init__(
         self, hosts: str, broker: str, *, on_elected: Callable[[int], None],
         on_deposed: Callable[[int], None], session_timeout_s: float = 10.0,
-        paths: Paths = DEFAULT_PATHS, observe: Observe | None = None, digest: Digest | None = None,
+        paths: ElectionPaths = DEFAULT_PATHS, observe: Observe | None = None,
+        digest: Digest | None = None,
         on_link: Callable[[Link, int], None] = ignore_link,
         on_watch: Callable[[Watched], None] = ignore_watch,
         on_over: Callable[[], None] = ignore_end,
@@ -342,7 +343,7 @@ class ZkElection:
             log.exception("The observer of %s failed at %s.", self.broker, event)
 
 
-def prepare(client: Client, paths: Paths, timeout_s: float = 10.0) -> None:
+def prepare(client: Client, paths: ElectionPaths, timeout_s: float = 10.0) -> None:
     """
     Create the election's persistent nodes where they are missing; others may do so at once.
 

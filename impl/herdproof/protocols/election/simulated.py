@@ -17,19 +17,19 @@ from typing import Any, NamedTuple, Self
 
 from herdproof.conformance.traces.tracer import Clock
 from herdproof.protocols.election.elector import (
-    Answered,
     Call,
+    ElectionPaths,
     Elector,
     LeaderChanged,
     LinkChanged,
-    Paths,
+    OperationAnswered,
     read_leader,
 )
 from herdproof.protocols.election.gate import Observe, Shell, ignore_event
 from herdproof.protocols.election.gated import GatedElection, Impossible
 from herdproof.protocols.election.tracing import ElectorTracer
 from herdproof.simulator.traced import ProcessTracers
-from herdproof.simulator.zookeeper import Snapshot as Service
+from herdproof.simulator.zookeeper import ServiceSnapshot as Service
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import Answer, Create, Done, Link, Operation, Refusal, Set, Why
 
@@ -41,7 +41,7 @@ CONSTANT = frozenset({"paths"})
 """Attributes of a core that never change, and need no snapshot."""
 
 
-class Broker:
+class SimulatedElector:
     """One broker: its elector behind its gate, its session, and what is true of its connection."""
 
     __slots__ = ("connected", "former", "name", "paused", "session", "shell")
@@ -72,7 +72,7 @@ class ElectorTracers(ProcessTracers):
         self.of(core).wrote(epoch, answer)
 
 
-class Snapshot(NamedTuple):
+class WorldSnapshot(NamedTuple):
     """All of a world's state: one tuple for each broker, the service, what the ghost saw."""
 
     brokers: tuple[tuple[Any, ...], ...]
@@ -84,7 +84,7 @@ class Snapshot(NamedTuple):
         return self._replace(brokers=tuple(self.brokers[k] for k in order))
 
 
-class SimulatedElection(GatedElection[Broker]):
+class SimulatedElection(GatedElection[SimulatedElector]):
     """
     `size` brokers, whose cores `elector` makes.
 
@@ -92,13 +92,13 @@ class SimulatedElection(GatedElection[Broker]):
     """
 
     def __init__(
-        self, size: int, *, elector: Callable[[str, Paths], Elector] = Elector,
+        self, size: int, *, elector: Callable[[str, ElectionPaths], Elector] = Elector,
         observe: Observe = ignore_event, wrote: Wrote = lambda *_: None,
     ) -> None:  # fmt: skip
         self.elector = elector
         self.observe = observe
         self.wrote = wrote
-        self.paths = Paths()
+        self.paths = ElectionPaths()
         self.zookeeper = ZooKeeper()
         self._prepare()
         self.brokers = [self._broker(f"broker{k + 1}") for k in range(size)]
@@ -112,8 +112,8 @@ class SimulatedElection(GatedElection[Broker]):
             self.zookeeper.perform(operator, Create(path))
         self.zookeeper.close(operator)
 
-    def _broker(self, name: str) -> Broker:
-        return Broker(name, *self._start(name))
+    def _broker(self, name: str) -> SimulatedElector:
+        return SimulatedElector(name, *self._start(name))
 
     def _start(self, name: str) -> tuple[Shell, int]:
         """A new process: a core that knows nothing, told of its first session."""
@@ -141,8 +141,10 @@ class SimulatedElection(GatedElection[Broker]):
         """The client says that call and connection are lost; what still waits comes too late."""
         broker = self.brokers[b]
         shell, core = broker.shell, broker.shell.core
-        if core.call is not Call.NONE and not any(isinstance(e, Answered) for e in shell.inbox):
-            shell.give(Answered(core.number, Refusal(Why.CONNECTION_LOSS)))
+        if core.call is not Call.NONE and not any(
+            isinstance(e, OperationAnswered) for e in shell.inbox
+        ):
+            shell.give(OperationAnswered(core.number, Refusal(Why.CONNECTION_LOSS)))
         shell.give(LinkChanged(Link.SUSPENDED, broker.session))
         while shell.inbox:
             shell.take()
@@ -245,15 +247,15 @@ class SimulatedElection(GatedElection[Broker]):
         node = self.zookeeper.snapshot().nodes.get(self.paths.leader)
         return read_leader(node.data)[0] if node else ""
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> WorldSnapshot:
         """All of the state, to come back to; what can be shared is."""
-        return Snapshot(
+        return WorldSnapshot(
             tuple(self._saved(broker) for broker in self.brokers),
             self.zookeeper.snapshot(),
             self.stale_write_accepted,
         )
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: WorldSnapshot) -> None:
         """Go to a snapshot of this world or of a like one, brokers in the snapshot's order."""
         for broker, saved in zip(self.brokers, snapshot.brokers, strict=True):
             self._load(broker, saved)
@@ -262,14 +264,14 @@ class SimulatedElection(GatedElection[Broker]):
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _saved(self, broker: Broker) -> tuple[Any, ...]:
+    def _saved(self, broker: SimulatedElector) -> tuple[Any, ...]:
         shell, core = broker.shell, vars(broker.shell.core)
         return (
             broker.name, broker.session, broker.former, broker.connected, broker.paused,
             tuple(shell.inbox), tuple(shell.outbox), *[core[name] for name in self._varying],
         )  # fmt: skip
 
-    def _load(self, broker: Broker, saved: tuple[Any, ...]) -> None:
+    def _load(self, broker: SimulatedElector, saved: tuple[Any, ...]) -> None:
         broker.name, broker.session, broker.former, broker.connected, broker.paused, *rest = saved
         inbox, outbox, *core = rest
         shell = broker.shell

@@ -22,12 +22,12 @@ from herdproof.conformance.traces.line import SCHEMA, START, Formats, Int, Line,
 from herdproof.conformance.traces.tracer import Clock, Tracer
 from herdproof.protocols.election.elector import (
     NOBODY_KNOWS,
-    Ask,
+    AskZooKeeper,
     Call,
     Effect,
+    ElectionStep,
     Elector,
     Event,
-    Step,
     read_leader,
 )
 from herdproof.zookeeper.operations import (
@@ -184,12 +184,12 @@ class ElectorTracer:
 
     def __call__(self, core: Elector, _event: Event, effects: Sequence[Effect]) -> None:
         """The core has taken an event."""
-        asked = next((e for e in effects if isinstance(e, Ask)), None)
+        asked = next((e for e in effects if isinstance(e, AskZooKeeper)), None)
         with self._lock:
             self._session = core.session
             self._state = state_of(core)
             for step in effects:
-                if isinstance(step, Step):
+                if isinstance(step, ElectionStep):
                     told = answer_line(step.call.value, step.number, step.answer)
                     self._step(step.action, told if step.number else None, _asked(core, asked))
 
@@ -218,7 +218,7 @@ def state_of(core: Elector) -> State:
     )  # fmt: skip
 
 
-def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
+def _asked(core: Elector, asked: AskZooKeeper | None) -> AskLine | None:
     """The call that was sent; what a transaction checks, it checks first."""
     if asked is None:
         return None

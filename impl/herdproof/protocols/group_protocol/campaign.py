@@ -12,7 +12,7 @@ from herdproof.protocols.group_protocol.client.core.consumer import GroupConsume
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.judged.eyes import WATCHES, judged_group_run
-from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
+from herdproof.protocols.group_protocol.simulated.random_runs import GroupRunConfig, Mishap
 from herdproof.protocols.group_protocol.simulated.traced import GroupRunTracers
 from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
 from herdproof.simulator.traced import ProcessTracers

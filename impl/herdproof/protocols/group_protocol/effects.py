@@ -13,8 +13,8 @@ The interface of the group coordinator's core: what it answers with, and what it
 The core has no socket, clock, thread or chance: `now_ms` is a time that never goes back (of the
 day, since the expiry of offsets is stored), `new_id` makes a new member's id unique (a UUID). A
 `caller` is a number that the shell gives to each request, never twice. Effects are carried out in
-their order; nobody has to do anything about a `Step`, or about a `Report` (`reports.py`). The shell
-owes the core that
+their order; nobody has to do anything about a `GroupStep`, or about a `Report` (`reports.py`). The
+shell owes the core that
 
 1. every `GroupAnswer` goes to the one who asked; there is exactly one for each request, at once or
    much later: joins and syncs are parked, and whatever must be stored is answered once it is. If
@@ -41,7 +41,7 @@ from msgspec import Struct
 
 from herdproof.consuming.events import Report
 from herdproof.protocols.group_protocol.messages import NO_LEADER_EPOCH, GroupResponse
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -120,4 +120,4 @@ class StoreGroup(Struct, frozen=True, kw_only=True):
     is_deleted: bool = False
 
 
-GroupEffect: TypeAlias = GroupAnswer | StoreGroup | Step | Report
+GroupEffect: TypeAlias = GroupAnswer | StoreGroup | GroupStep | Report

@@ -1,7 +1,7 @@
 """
 The steps of the protocol, as the cores tell of them: by the specification's names.
 
-A core hands out a `Step` where it takes one, before what carries it out. Nobody has to do
+A core hands out a `GroupStep` where it takes one, before what carries it out. Nobody has to do
 anything about it: shells hand it on to whoever observes them. What is to be stored and what became
 of it are two steps: `answered` follows `complete_join`, `share_out` and `flush_offsets`.
 """
@@ -88,7 +88,7 @@ class OffsetMark(Struct, frozen=True, array_like=True, gc=False):
     offset: int
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class GroupStep(Struct, frozen=True, kw_only=True):
     """A step that the core takes, and its arguments; what has no meaning for it is empty or 0."""
 
     action: GroupAction | ClientAction

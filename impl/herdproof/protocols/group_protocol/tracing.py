@@ -4,8 +4,8 @@ answer of Kafka's own coordinator.
 
 Format: `docs/group_protocol_trace.md`. The tracer is an observer of either's shell, or of the
 simulator's processes: it is told of every event after the core has taken it, and before anything
-that it decided is done. Every `Step` among the core's effects is a line of version 2, named as the
-step is; the tracer adds who and when.
+that it decided is done. Every `GroupStep` among the core's effects is a line of version 2, named as
+the step is; the tracer adds who and when.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec import structs
 
 from herdproof.conformance.traces.tracer import Clock, Tracer
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 
 if TYPE_CHECKING:
     from herdproof.broker.observing import SeenAnswer
@@ -49,7 +49,7 @@ class GroupTracer:
     def __call__(self, _core: object, effects: Sequence[object]) -> None:
         """The core has taken an event, which has led to these effects."""
         for effect in effects:
-            if isinstance(effect, Step):
+            if isinstance(effect, GroupStep):
                 told = {name: value for name, value in structs.asdict(effect).items() if value}
                 action, group = told.pop("action"), told.pop("group", "")
                 self._tracer.step(action, group=group, arguments=told)

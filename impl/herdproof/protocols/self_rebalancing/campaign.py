@@ -15,7 +15,7 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
     judged,
     of_fields,
 )
-from herdproof.protocols.self_rebalancing.simulated.chance import TroubleKind, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.random_runs import TroubleKind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import RunTracers
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
 from herdproof.simulator.traced import ProcessTracers

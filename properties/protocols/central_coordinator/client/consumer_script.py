@@ -19,7 +19,7 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.held.flawed import consumer_with
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
     ConsultResponse,
@@ -52,7 +52,7 @@ class Script:
         )
         self.now_ms = 0
         self.effects: list[ConsumerEffect] = []
-        self.steps: list[Step] = []
+        self.steps: list[CoordinationStep] = []
         self.wakes_ms: int | None = None
         self.wakes = 0
         """Number of wakes in a row that no time has passed before."""
@@ -64,8 +64,8 @@ class Script:
         if isinstance(event, Tick):
             self.wakes_ms = None
         told = self.core.receive(event, self.now_ms)
-        self.steps = [effect for effect in told if isinstance(effect, Step)]
-        self.effects = [effect for effect in told if not isinstance(effect, Step)]
+        self.steps = [effect for effect in told if isinstance(effect, CoordinationStep)]
+        self.effects = [effect for effect in told if not isinstance(effect, CoordinationStep)]
         for wake in self.of(WakeAt):
             self.wakes_ms = wake.time_ms
         return self

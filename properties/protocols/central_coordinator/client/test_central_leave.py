@@ -27,7 +27,7 @@ from herdproof.protocols.central_coordinator.events import (
     StepDown,
     Tick,
 )
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault, Kind
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Fault, Kind
 from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,

@@ -36,7 +36,7 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.held.flawed import coordinator_with
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ErrorCode,
@@ -140,7 +140,7 @@ class World:
         self.stepped_down: list[str] = []
         self.effects: list[CoordinatorEffect] = []
         """All effects that there ever were, but for the steps."""
-        self.steps: list[Step] = []
+        self.steps: list[CoordinationStep] = []
         """All steps that there ever were."""
         self.held: deque[Ask] | None = None
         """Questions that wait for `release`, if they are held."""
@@ -164,8 +164,8 @@ class World:
             if not self._inbox:
                 return effects
             told = self.core.receive(self._inbox.popleft(), self.now_ms)
-            self.steps += [effect for effect in told if isinstance(effect, Step)]
-            told = [effect for effect in told if not isinstance(effect, Step)]
+            self.steps += [effect for effect in told if isinstance(effect, CoordinationStep)]
+            told = [effect for effect in told if not isinstance(effect, CoordinationStep)]
             effects += told
             self.effects += told
             for effect in told:

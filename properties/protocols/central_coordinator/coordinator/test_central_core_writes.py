@@ -34,7 +34,7 @@ from herdproof.protocols.central_coordinator.events import (
 )
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
@@ -44,11 +44,11 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 )
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Check,
     Create,
     Delete,
     Multi,
+    NodeChange,
     Operation,
     Refusal,
     Set,
@@ -156,7 +156,7 @@ def test_a_topic_that_is_not_understood_stays_as_it_was() -> None:
     w = elected(partitions=2)
     a = w.register("a")
     w.zookeeper.perform(w.operator, Set(PATHS.topic("t"), b"{"))
-    w.give(Fired(Watched("/elsewhere", Change.DATA)))
+    w.give(Fired(Watched("/elsewhere", NodeChange.DATA)))
 
     assert len(a.fetches) == 2
     assert w.told(What.BAD_TOPIC) == [{"topic": "t"}]
@@ -237,7 +237,7 @@ def test_a_write_in_parts_is_one_step_from_its_first_part_to_the_answer_of_its_l
     before = len(w.steps)
     at_each: list[list[str]] = []
 
-    def told() -> list[Step]:
+    def told() -> list[CoordinationStep]:
         steps = [step for step in w.steps[before:] if step.action in WRITTEN]
         begins = [step.action for step in steps].index("write_owners")
         return steps[begins:]

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 import pytest
 
 from herdproof.protocols.central_coordinator.events import Elected, Report
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome
 from herdproof.protocols.election.elector import (
+    ElectionPaths,
     Elector,
     LeaderChanged,
     LinkChanged,
-    Paths,
     Resign,
     Stand,
     fenced,
@@ -46,7 +46,7 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 
-PATHS = Paths()
+PATHS = ElectionPaths()
 EDITED_MS = 8_000
 QUIET = Config(faults=0, duration_ms=30_000, quiet_ms=15_000, settle_ms=10_000)
 

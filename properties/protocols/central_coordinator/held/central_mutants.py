@@ -30,7 +30,7 @@ from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance import Rebalancer
 from herdproof.protocols.central_coordinator.coordinator.store import Store
 from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Kind
 from herdproof.protocols.central_coordinator.wire.primitives import ByteWriter
 from herdproof.shells.expiry import Purgatory
 

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from herdproof.protocols.central_coordinator.judged.world_promises import AT_AN_END
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome
 from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Mutant
 

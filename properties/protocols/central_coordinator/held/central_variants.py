@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from herdproof.conformance.traces.mapping import Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.replay import conform_lines
 from herdproof.conformance.traces.standing import Former
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
@@ -34,7 +34,7 @@ Key = tuple[str, int, int]
 class ReconnectsFetchingGroup(CentralGroup):
     """Consumers whose leases have no end where nothing is connected: nobody knows of them."""
 
-    def gives_up(self, told: Told) -> None:
+    def gives_up(self, told: DecodedLine) -> None:
         """The connection is given up, whatever is fetched."""
         connection = self._connections.get(self._keys[id(told.line)])
         if connection is not None:
@@ -57,7 +57,7 @@ class OwnersWrittenLateGroup(CentralGroup):
                 shares = self._decided[id(line)] = latest.setdefault(line.node, {})
                 shares[self._keys[id(line)]] = [name for name, _ in names(line)]
 
-    def starts_as_decided(self, told: Told, s: State) -> Iterable[Way]:
+    def starts_as_decided(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """Whoever sends the first Start has decided on all of them."""
         m, b = told["m"], told["b"]
         calls: list[Call] = []
@@ -68,7 +68,7 @@ class OwnersWrittenLateGroup(CentralGroup):
             ]
         return [[*calls, ("send_start", (m, b))]]
 
-    def _plan(self, told: Told, s: State) -> dict[Any, Any]:
+    def _plan(self, told: DecodedLine, s: State) -> dict[Any, Any]:
         """What is decided on: the rest is for those to whom no Start is ever sent."""
         standing = self._values.standing["Member"]
         shares = {standing.get(key): of for key, of in self._decided[id(told.line)].items()}
@@ -82,7 +82,7 @@ class OwnersWrittenLateGroup(CentralGroup):
 class KnownByTheirIds(CentralGroup):
     """Coordinators that take who comes back for who it was: by the ids of consumers."""
 
-    def is_gone(self, told: Told, former: Former, s: State) -> bool:
+    def is_gone(self, told: DecodedLine, former: Former, s: State) -> bool:
         """What is owned by one consumer's connection is not another's."""
         is_own = former.key[0] == self._keys[id(told.line)][0]
         return super().is_gone(told, former, s) and (
@@ -93,7 +93,7 @@ class KnownByTheirIds(CentralGroup):
 class LostTriggerGroup(CentralGroup):
     """Coordinators that leave out what their plan gave to who is gone."""
 
-    def writes_what_is_left(self, told: Told, s: State) -> Iterable[Way]:
+    def writes_what_is_left(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A partition that has no owner is planned for somebody who cannot be."""
         b, owners = told["b"], self._owners(told.line)
         for p in self._partitions:

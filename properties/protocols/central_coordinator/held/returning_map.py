@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from herdproof.conformance.traces.mapping import Told, TraceMap
+from herdproof.conformance.traces.mapping import DecodedLine, TraceMap
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.trace_map import (
     MAP,
@@ -36,7 +36,7 @@ class ReturningGroup(CentralGroup):
             self._keys[id(line)]: line.former for line in lines if line.former
         }
 
-    def registers_again(self, told: Told, s: ReturningMembers) -> Iterable[Way]:
+    def registers_again(self, told: DecodedLine, s: ReturningMembers) -> Iterable[Way]:
         """Whoever is named has let go before, if its consumer's lines or its lease say so."""
         m, b, wanted = told["m"], told["b"], told["wanted"]
         calls: list[Call] = [("on_lost_connection", (m,))] if s.via[m] is not None else []
@@ -48,7 +48,7 @@ class ReturningGroup(CentralGroup):
             return [[*calls, ("register_again", (m, b, wanted, frozenset(stopped)))]]
         return [[*calls, ("register", (m, b, wanted))]]
 
-    def _stopped(self, told: Told) -> list[Any]:
+    def _stopped(self, told: DecodedLine) -> list[Any]:
         """Members that the Register names, as far as they stand for those registrations still."""
         stands = self._values.standing["Member"].stood_for
         said = self._says.get(self._keys[id(told.line)], ())

@@ -35,7 +35,7 @@ from herdproof.protocols.central_coordinator.traces.lines import (
 )
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines, map_of
 from herdspec.check.conformance.conform import Outcome, Verdict
-from herdspec.check.conformance.follow import Follower, Led, PlainSteps, TooManyStates
+from herdspec.check.conformance.follow import Follower, PlainSteps, StepConstraint, TooManyStates
 from herdspec.check.running.run import machine
 from herdspec.language.surface import sizes_of_sorts
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
@@ -450,7 +450,9 @@ def test_the_furthest_way_explains_a_miss(found: Follower) -> None:
     """Of two ways that fail, the one is told that came further, with the condition that failed."""
     one, two = found.steps.machine.elements("Client")
 
-    missed = found.follow(Led([[("grant", (one,)), ("grant", (two,))], [("release", (one,))]]))
+    missed = found.follow(
+        StepConstraint([[("grant", (one,)), ("grant", (two,))], [("release", (one,))]])
+    )
 
     assert missed is not None
     assert missed.differences[0] == "grant(client2) is not possible"
@@ -460,10 +462,10 @@ def test_the_furthest_way_explains_a_miss(found: Follower) -> None:
 def test_what_is_left_open_is_carried_on(found: Follower) -> None:
     """Where a line may have been two things, both are possible, until a later one tells."""
     one, two = found.steps.machine.elements("Client")
-    found.follow(Led([[("grant", (one,))], []], every=True))
+    found.follow(StepConstraint([[("grant", (one,))], []], every=True))
     assert len(found.states) == 2
 
-    assert found.follow(Led([[("grant", (two,))]])) is None
+    assert found.follow(StepConstraint([[("grant", (two,))]])) is None
     assert len(found.states) == 1
 
 
@@ -473,4 +475,4 @@ def test_too_many_states_are_no_verdict(found: Follower) -> None:
     one, _ = found.steps.machine.elements("Client")
 
     with pytest.raises(TooManyStates):
-        found.follow(Led([[("grant", (one,))], []], every=True))
+        found.follow(StepConstraint([[("grant", (one,))], []], every=True))

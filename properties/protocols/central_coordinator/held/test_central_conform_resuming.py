@@ -18,7 +18,7 @@ from herdproof.conformance.traces.replay import conform_lines as conform
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.judged.judge import judge
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Kind
 from herdproof.protocols.central_coordinator.simulated.traced import Traced, traced
 from herdproof.protocols.central_coordinator.simulated.world import Run
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep

@@ -12,7 +12,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from herdproof.conformance.traces.replay import conform_lines as conform
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.traces import trace_map
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep

@@ -30,7 +30,7 @@ from herdproof.protocols.central_coordinator.held.flawed import (
     coordinator_with,
 )
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Kind
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from herdproof.consuming.assignment import range_assign, shares
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Change, Mutant
 from properties.protocols.central_coordinator.held.central_suites import (
     CORE_TESTS,

@@ -36,10 +36,14 @@ from herdproof.protocols.central_coordinator.judged.telling import TellingFields
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.story import digest
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
-from herdproof.protocols.central_coordinator.steps import ConsumerAction, CoordinatorAction, Step
+from herdproof.protocols.central_coordinator.steps import (
+    ConsumerAction,
+    CoordinationStep,
+    CoordinatorAction,
+)
 from herdproof.protocols.central_coordinator.traces.lines import TOLD, CentralStep
 from herdproof.protocols.central_coordinator.tracing import ConsumerTracer, CoordinatorTracer
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -119,7 +123,7 @@ def test_the_cores_take_every_step_that_there_is(brokers: bool) -> None:
         for number in range(len(RUNS))
         for _, _, effects in of(number, brokers=brokers)
         for effect in effects
-        if isinstance(effect, Step)
+        if isinstance(effect, CoordinationStep)
     }
 
     assert taken == set(COORDINATORS if brokers else CONSUMERS)
@@ -129,7 +133,7 @@ def test_a_line_has_a_step_s_arguments_and_what_its_process_knows() -> None:
     """Who, when, and times by the clock that all share; all else is the core's to say."""
     who = {"schema", "protocol", "run", "node", "role", "sequence", "time_ns", "action", "group"}
 
-    assert {*who, *TOLD} == who | {"until_ns", *Step.__struct_fields__} - {"until_ms"}
+    assert {*who, *TOLD} == who | {"until_ns", *CoordinationStep.__struct_fields__} - {"until_ms"}
     assert set(CentralStep.__struct_fields__) == {*who, *TOLD, "place"}
 
 
@@ -178,7 +182,7 @@ def written(operation: Operation) -> tuple[str, dict[tuple[str, str], int]] | No
     return ("write_owners", {}) if any(d and POINT.fullmatch(p) for p, d in parts.items()) else None
 
 
-def action_of(step: Step) -> str:
+def action_of(step: CoordinationStep) -> str:
     """The action of a step; a Register is one, whether it resumes or not."""
     return RESUMES.get(step.action, step.action)
 
@@ -214,16 +218,20 @@ def test_a_coordinator_tells_a_step_before_what_carries_it_out(number: int) -> N
     for node, _, effects in of(number, brokers=True):
         for before, effect in zip([None, *effects], [*effects, None], strict=True):
             action = step_of(effect)
-            if action == "write_owners" and node in under_way and not isinstance(before, Step):
+            if (
+                action == "write_owners"
+                and node in under_way
+                and not isinstance(before, CoordinationStep)
+            ):
                 under_way.discard(node)
             elif action is not None:
-                assert isinstance(before, Step)
+                assert isinstance(before, CoordinationStep)
                 assert action_of(before) == action
                 found += 1
-            elif isinstance(before, Step) and before.action == "write_owners":
+            elif isinstance(before, CoordinationStep) and before.action == "write_owners":
                 assert isinstance(effect, Ask)
                 under_way.add(node)
-            elif isinstance(before, Step):
+            elif isinstance(before, CoordinationStep):
                 assert before.action not in carried, f"{before} is followed by {effect}"
 
     assert found > 100
@@ -234,7 +242,7 @@ def test_a_coordinator_s_steps_say_what_it_sends_and_writes(number: int) -> None
     """Generation and partitions are the frame's; number and offsets those of the transaction."""
     for _, _, effects in of(number, brokers=True):
         for step, effect in pairwise(effects):
-            if not isinstance(step, Step) or step_of(effect) is None:
+            if not isinstance(step, CoordinationStep) or step_of(effect) is None:
                 continue
             if isinstance(effect, Ask):
                 _, offsets = written(effect.operation) or ("", {})
@@ -254,13 +262,13 @@ def test_a_coordinator_closes_no_member_s_channel_before_it_tells_why(number: in
         told: set[str] = set()
         for effect in effects:
             match effect:
-                case Step(
+                case CoordinationStep(
                     action="handle_register" | "handle_resume", outcome="accepted", member=member
                 ):
                     told.add(member)
-                case Step(action=("fail" | "handle_closed") as action, member=member):
+                case CoordinationStep(action=("fail" | "handle_closed") as action, member=member):
                     told.add(f"{action} {member}")
-                case Step(action="step_down"):
+                case CoordinationStep(action="step_down"):
                     told.add("step_down")
                 case Send(channel=channel, frame=Frame(message=RegisterResponse())):
                     members |= {(id(who), channel): member for member in told if "-" in member}
@@ -277,12 +285,12 @@ def test_a_consumer_tells_a_step_before_what_carries_it_out(number: int) -> None
     for who, _, effects in of(number, brokers=False):
         told: list[str] = []
         for before, effect in zip([None, *effects], effects, strict=False):
-            if isinstance(effect, Step):
+            if isinstance(effect, CoordinationStep):
                 told.append(effect.action)
             elif isinstance(effect, StartFetchers):
                 assert told == ["handle_start"]
             elif isinstance(effect, Send) and type(effect.frame.message) in ASKS:
-                assert isinstance(before, Step)
+                assert isinstance(before, CoordinationStep)
                 assert action_of(before) == ASKS[type(effect.frame.message)]
                 found += 1
             elif isinstance(effect, Send) and type(effect.frame.message) in HANDLES:
@@ -299,8 +307,8 @@ def test_a_consumer_tells_a_step_before_what_carries_it_out(number: int) -> None
 def test_a_consumer_s_steps_say_what_it_was_asked_and_answers(number: int) -> None:
     """Epoch and partitions of a Start are the request's, generation and offsets the answer's."""
     for _, event, effects in of(number, brokers=False):
-        for step, effect in pairwise(e for e in effects if isinstance(e, Step | Send)):
-            if not isinstance(step, Step) or not isinstance(effect, Send):
+        for step, effect in pairwise(e for e in effects if isinstance(e, CoordinationStep | Send)):
+            if not isinstance(step, CoordinationStep) or not isinstance(effect, Send):
                 continue
             request, frame = getattr(event, "frame", None), effect.frame
             told = (step.generation, step.partitions)
@@ -329,7 +337,7 @@ def test_a_coordinator_s_steps_say_whose_they_are_and_what_was_answered(number: 
         if isinstance(event, Received) and isinstance(event.frame.message, Register):
             connections[id(who), event.channel] = event.frame.correlation_id
         for step, effect in pairwise([*effects, None]):
-            if not isinstance(step, Step):
+            if not isinstance(step, CoordinationStep):
                 continue
             if step.action.startswith("send_") or action_of(step) == "handle_register":
                 channel = getattr(effect, "channel", getattr(event, "channel", 0))
@@ -362,7 +370,7 @@ def test_what_a_coordinator_reports_of_a_step_it_has_told(number: int) -> None:
     for _, _, effects in of(number, brokers=True):
         steps: set[tuple[str, str]] = set()
         for effect in effects:
-            if isinstance(effect, Step):
+            if isinstance(effect, CoordinationStep):
                 steps |= {(effect.action, effect.group), (effect.outcome, effect.group)}
             elif isinstance(effect, Report) and effect.what in REPORTED:
                 told = [(name, effect.group) in steps for name in REPORTED[What(effect.what)]]
@@ -526,7 +534,9 @@ def test_who_has_left_takes_no_step_any_more() -> None:
 def test_a_tracer_looks_at_nothing_but_the_steps() -> None:
     """Neither at a core nor at an event, and at no effect that is not a step."""
     stream = io.StringIO()
-    step = Step(action="commit", group="g", partitions=(Offset("t", "1-3", 42),), until_ms=1_250)
+    step = CoordinationStep(
+        action="commit", group="g", partitions=(Offset("t", "1-3", 42),), until_ms=1_250
+    )
     other = Send(1, Frame(Leave(), 1))
 
     CoordinatorTracer("1", "run", stream, lambda: 7)(None, None, [other, step])
@@ -548,10 +558,10 @@ def test_a_run_is_the_same_whether_its_steps_are_told_or_not() -> None:
             time_ms,
             who,
             event,
-            [e for e in effects if not isinstance(e, Step)] if effects else effects,
+            [e for e in effects if not isinstance(e, CoordinationStep)] if effects else effects,
         )
         for time_ms, who, event, effects in run.log
     ]
 
-    assert any(isinstance(e, Step) for _, _, _, effects in run.log for e in effects)
+    assert any(isinstance(e, CoordinationStep) for _, _, _, effects in run.log for e in effects)
     assert digest(run.log) == digest(silent)

@@ -25,7 +25,7 @@ from herdproof.protocols.central_coordinator.judged.judge import (
     lines_of,
 )
 from herdproof.protocols.central_coordinator.judged.partners import with_untold
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages, drawn_twice
 from herdspec.check.observation.observed import Ruling

@@ -21,10 +21,10 @@ from herdproof.protocols.central_coordinator.judged.world_promises import (
     PROMISED,
     SETTLED,
     WATCHES,
-    Broken,
+    PromiseBroken,
     not_named,
 )
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.world import Run
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Check, Create, Delete, Multi, Set
@@ -471,12 +471,12 @@ def two_were_coordinators_in_one_epoch(scene: Scene) -> None:
 def test_a_broken_promise_is_told_by_its_name(breach: Breach) -> None:
     """A way in which a promise is broken breaks it, where it alone is watched; and something."""
     scene = Scene()
-    with pytest.raises(Broken):
+    with pytest.raises(PromiseBroken):
         breach(scene)
 
     scene = Scene()
     scene.fields.watches = frozenset({BREACHES[breach]})
-    with pytest.raises(Broken) as broken:
+    with pytest.raises(PromiseBroken) as broken:
         breach(scene)
 
     assert broken.value.promise == BREACHES[breach]

@@ -33,7 +33,7 @@ import pytest
 from herdproof.conformance.adapter import quiet
 from herdproof.conformance.graphs.edges import cover
 from herdproof.protocols.central_coordinator.held.adapter import CentralCores
-from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import Run
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines

@@ -46,14 +46,14 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
 )
 from herdproof.protocols.election.elector import (
-    Answered,
-    Ask,
+    AskZooKeeper,
     Effect,
+    ElectionStep,
     Elector,
     LeaderChanged,
     LinkChanged,
+    OperationAnswered,
     Stand,
-    Step,
     Wake,
     Woken,
     leader_data,
@@ -525,8 +525,10 @@ def test_who_has_looked_is_not_woken_again() -> None:
 
     def answered(effects: list[Effect]) -> list[Effect]:
         """What an asked question's answer leads to."""
-        [ask] = [effect for effect in effects if isinstance(effect, Ask)]
-        return core.receive(Answered(ask.number, zookeeper.perform(session, ask.operation)))
+        [ask] = [effect for effect in effects if isinstance(effect, AskZooKeeper)]
+        return core.receive(
+            OperationAnswered(ask.number, zookeeper.perform(session, ask.operation))
+        )
 
     core.receive(LinkChanged(Link.CONNECTED, session))
     reads = answered(core.receive(Stand()))
@@ -536,7 +538,7 @@ def test_who_has_looked_is_not_woken_again() -> None:
 
     looked = answered(core.receive(Woken()))
 
-    assert [type(effect) for effect in looked] == [Step]
+    assert [type(effect) for effect in looked] == [ElectionStep]
 
 
 def test_what_is_answered_after_the_connection_broke_is_late() -> None:
@@ -546,9 +548,9 @@ def test_what_is_answered_after_the_connection_broke_is_late() -> None:
     core.receive(Stand())
     core.receive(LinkChanged(Link.SUSPENDED, 7))
 
-    told = core.receive(Answered(core.number, Refusal(Why.NO_NODE)))
+    told = core.receive(OperationAnswered(core.number, Refusal(Why.NO_NODE)))
 
-    assert told == [Step("handle_late", number=core.number)]
+    assert told == [ElectionStep("handle_late", number=core.number)]
 
 
 @pytest.mark.parametrize(("given", "checked"), [(None, 3), (0, 0), (7, 7)])

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member, Owner
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, Owner, Registered
 from properties.protocols.central_coordinator.mutated import ladder
 from properties.protocols.central_coordinator.mutated.ladder import (
     HANGS,
@@ -150,7 +150,7 @@ def test_what_a_mistake_would_change_is_counted_and_not_changed() -> None:
 def owns() -> bool:
     """Whether an owner owns what it owns."""
     group = Group("g", owners={("t", "0"): Owner("a", "1-1")})
-    member = Mock(Member, registration="1-1")
+    member = Mock(Registered, registration="1-1")
     return group.owns(member, ("t", "0"), 0)
 
 

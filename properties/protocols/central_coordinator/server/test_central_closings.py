@@ -39,7 +39,7 @@ class Peer:
 
 def test_all_connections_are_closed_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, others have their turn meanwhile; their order is kept."""
-    monkeypatch.setattr(server, "Keeper", NoKeeper)
+    monkeypatch.setattr(server, "ZooKeeperSession", NoKeeper)
     many, closed = 5 * CLOSED_AT_ONCE, list[int]()
 
     async def deposed() -> list[int]:

@@ -28,16 +28,16 @@ from herdproof.protocols.central_coordinator.judged.world_promises import (
     AT_AN_END,
     PROMISED,
     SHARES_ARE_EVEN,
-    Broken,
+    PromiseBroken,
 )
-from herdproof.protocols.central_coordinator.simulated.chance import (
+from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
+from herdproof.protocols.central_coordinator.simulated.random_runs import (
     TROUBLE,
     Config,
     Fault,
     Kind,
     draw_faults,
 )
-from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.shrink import (
     NothingToShrink,
     shorter,
@@ -370,7 +370,7 @@ def test_what_has_not_settled_is_told(settled: Run, what: str) -> None:
     promise, tamper = UNSETTLED[what]
     judge(settled)
 
-    with tamper(settled), pytest.raises(Broken) as broken:
+    with tamper(settled), pytest.raises(PromiseBroken) as broken:
         judge(settled)
 
     assert broken.value.promise == promise
@@ -450,7 +450,7 @@ def test_one_seed_is_one_run_in_every_process() -> None:
     """So it does in another process, whose sets and dictionaries hash otherwise."""
     program = (
         "from herdproof.protocols.central_coordinator.simulated.world import Run\n"
-        "from herdproof.protocols.central_coordinator.simulated.chance import Config\n"
+        "from herdproof.protocols.central_coordinator.simulated.random_runs import Config\n"
         "print([Run(seed, Config(consumers=5, faults=30)).run().digest for seed in range(6)])"
     )
     digests = {

@@ -25,7 +25,6 @@ from herdproof.simulator.session import (
 )
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Check,
     Create,
     Created,
@@ -36,6 +35,7 @@ from herdproof.zookeeper.operations import (
     Get,
     Link,
     Multi,
+    NodeChange,
     Refusal,
     Set,
     Watched,
@@ -341,7 +341,7 @@ def test_answers_come_in_order_after_the_watches_that_they_show() -> None:
     place.timeline.run_until(400)
 
     assert told.written[0] == Found(None)
-    assert told.written[1] == Watched("/x", Change.CREATED)
+    assert told.written[1] == Watched("/x", NodeChange.CREATED)
     assert isinstance(told.written[2], Data | Refusal)
     assert told.written[3:] == [Refusal(Why.NO_NODE)]
 
@@ -456,7 +456,7 @@ def test_watches_that_a_broken_connection_took_are_said_to_fire() -> None:
 
     place.timeline.run_until(2_000)
 
-    assert told.written[-1] == ("lost", Watched("/x", Change.DATA))
+    assert told.written[-1] == ("lost", Watched("/x", NodeChange.DATA))
 
 
 def test_refused_writes_of_an_epoch_that_is_over_are_counted() -> None:

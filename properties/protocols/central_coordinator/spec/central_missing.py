@@ -1,15 +1,15 @@
 """
 Promises that the central coordinator does not make: each would notice mistakes that survive.
 
-`central_coordinator/survivors.py` names them as reasons; `test_mutate_central.py` shows that each
-holds, and kills what it is said to kill.
+`central_coordinator/accepted_mutants.py` names them as reasons; `test_mutate_central.py` shows that
+each holds, and kills what it is said to kill.
 """
 
 from __future__ import annotations
 
 from herdspec import always, sometimes, step
 from herdspec.language.surface import Property
-from herdspec.protocols.central_coordinator import survivors as why
+from herdspec.protocols.central_coordinator import accepted_mutants as why
 from herdspec.protocols.central_coordinator.properties import stable
 from herdspec.protocols.central_coordinator.spec import (
     Asked,

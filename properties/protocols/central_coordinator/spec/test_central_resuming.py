@@ -10,10 +10,10 @@ from herdspec import Specification
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
-from herdspec.check.plans import Looked
+from herdspec.check.plans import CheckConfig
 from herdspec.check.proof.prove import SolverAnswer, prove
+from herdspec.check.refinement.mixed_versions import together
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_running
-from herdspec.check.refinement.together import together
 from herdspec.check.verdict import Mark
 from herdspec.protocols.central_coordinator.plan import central, resumed
 from herdspec.protocols.central_coordinator.variants.resuming_flaws import (
@@ -46,7 +46,7 @@ ALONE = central(RESUMING, 1, 1, 2, faults=1)
 """One member, and two brokers: one may take over from the other."""
 
 
-def explored(spec: Specification, at: Looked) -> Exploration:
+def explored(spec: Specification, at: CheckConfig) -> Exploration:
     """A spec, at a size."""
     return explore(spec, at.sizes, faults=at.faults, bound=at.bound)
 
@@ -93,7 +93,7 @@ def test_nothing_more_is_assumed() -> None:
     ids=["two members", "two brokers"],
 )  # fmt: skip
 def test_its_worlds_are_pinned_and_nothing_fails_in_them(
-    at: Looked, pinned: tuple[int, int, int], missing: set[str]
+    at: CheckConfig, pinned: tuple[int, int, int], missing: set[str]
 ) -> None:
     """In both somebody is adopted, whose group is stable though nobody was stopped."""
     found = explored(RESUMING, at)
@@ -110,7 +110,7 @@ def test_it_settles() -> None:
 
 
 @pytest.mark.parametrize("at", [TWO, ALONE], ids=["two members", "two brokers"])
-def test_each_of_its_steps_is_one_of_the_contract(at: Looked) -> None:
+def test_each_of_its_steps_is_one_of_the_contract(at: CheckConfig) -> None:
     """Who is adopted is readmitted, and was known to consume in the present generation."""
     seen = refine_by_exploration(RESUMING_REFINEMENT, at.sizes, faults=1, bound=at.bound)
 

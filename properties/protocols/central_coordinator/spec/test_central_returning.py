@@ -9,8 +9,8 @@ from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.proof.prove import SolverAnswer, prove, prover_of
+from herdspec.check.refinement.mixed_versions import together
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_running
-from herdspec.check.refinement.together import together
 from herdspec.protocols.central_coordinator.plan import central
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
 from herdspec.protocols.central_coordinator.variants.bringing_flaws import BRINGING_FLAWS

@@ -1,10 +1,10 @@
 """
 The central coordinator's mutation score: what survives, and that the reasons for it are true.
 
-`central_coordinator/survivors.py` says of most survivors which promise is missing. Those promises
-stand in `central_missing.py`. They are no part of the protocol; each holds of it, and would kill
-what it is said to kill. The guards, the barrier and the fences are killed one by one, in the short
-part.
+`central_coordinator/accepted_mutants.py` says of most survivors which promise is missing. Those
+promises stand in `central_missing.py`. They are no part of the protocol; each holds of it, and
+would kill what it is said to kill. The guards, the barrier and the fences are killed one by one, in
+the short part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from herdspec.check.mutation.mutate import Bounds, failing, mutate, reasons_of
 from herdspec.check.plans import mistaken, mistaken_of
 from herdspec.check.verdict import Standing
 from herdspec.check.verify import Plan
-from herdspec.protocols.central_coordinator import survivors as why
+from herdspec.protocols.central_coordinator import accepted_mutants as why
 from herdspec.protocols.central_coordinator.plan import mistaken as in_turn
 from herdspec.protocols.central_coordinator.properties import NOTICING
 from herdspec.protocols.central_coordinator.spec import CentralCoordinator

@@ -24,7 +24,7 @@ from herdproof.protocols.group_protocol.messages import (
 from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.server.metrics import GroupMetrics
 from herdproof.protocols.group_protocol.server.shell import GroupShell
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
 from herdproof.protocols.group_protocol.stores.port import LoadedThen, WriteOutcome, WrittenThen
 from herdproof.shells.logs import fields_of
@@ -313,7 +313,7 @@ def test_all_stored_groups_are_kept_though_there_are_more_than_may_be_begun() ->
     world = Reported(replace(QUICK, max_groups=2), store=before.store)
     world.elected(2)
     registry = CollectorRegistry()
-    GroupMetrics(registry).observed(world.coordinator, [Step(action="load_group", epoch=2)])
+    GroupMetrics(registry).observed(world.coordinator, [GroupStep(action="load_group", epoch=2)])
     assert registry.get_sample_value("herdproof_groups_beyond_bound") == 1
 
     beyond = (What.TOO_MANY_GROUPS, {"groups": 3, "max_groups": 2})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.protocols.election.elector import Paths
+from herdproof.protocols.election.elector import ElectionPaths
 from herdproof.protocols.group_protocol.effects import (
     StoredClassicGroup,
     StoredCommit,
@@ -48,13 +48,13 @@ CHANGES = st.lists(
     max_size=12,
 )  # fmt: skip
 
-ELECTION = Paths()
+ELECTION = ElectionPaths()
 
 
 class Service:
     """A ZooKeeper, with the election's epoch; whatever is sent waits until it is performed."""
 
-    def __init__(self, election: Paths = ELECTION) -> None:
+    def __init__(self, election: ElectionPaths = ELECTION) -> None:
         self.zookeeper = ZooKeeper()
         self.session = self.zookeeper.open()
         self.sent: list[tuple[Operation, Callable[[Answer], None]]] = []

@@ -7,7 +7,7 @@ They are read as the core's are; where the variant stores nothing, what it does 
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from herdproof.conformance.traces.mapping import Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import DecodedLine, Row, TraceMap
 from herdproof.protocols.group_protocol.traces.lines import members
 from herdproof.protocols.group_protocol.traces.trace_map import (
     GroupTrace,
@@ -20,7 +20,7 @@ from herdspec.protocols.group_protocol.plan import flaws
 from herdspec.protocols.group_protocol.replayed import in_replays
 
 
-def completes(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+def completes(group: GroupTrace, told: DecodedLine, s: State) -> Iterable[Way]:
     """A generation that is not stored is, for all that its coordinator does."""
     if not members(told.line):
         return group.completes(told, s)

@@ -29,7 +29,7 @@ from herdproof.protocols.group_protocol.messages import (
     JoinGroupResponse,
     SyncGroupResponse,
 )
-from herdproof.protocols.group_protocol.simulated.chance import (
+from herdproof.protocols.group_protocol.simulated.random_runs import (
     OF_ANYBODY,
     GroupRunConfig,
     Mishap,

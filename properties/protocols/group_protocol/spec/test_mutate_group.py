@@ -13,7 +13,7 @@ from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
 from herdspec.check.mutation.mutants import Mutant, mutants
 from herdspec.check.mutation.mutate import Bounds, failing, mutate, reasons_of
-from herdspec.protocols.group_protocol import survivors as why
+from herdspec.protocols.group_protocol import accepted_mutants as why
 from herdspec.protocols.group_protocol.plan import BOUND, mistaken
 from herdspec.protocols.group_protocol.properties import HELD
 from herdspec.protocols.group_protocol.spec import GroupProtocol

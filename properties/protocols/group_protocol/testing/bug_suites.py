@@ -26,7 +26,7 @@ from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoor
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators
 from herdproof.protocols.group_protocol.judged.eyes import judged_group_run
 from herdproof.protocols.group_protocol.simulated.broker import SimulatedGroupBroker
-from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
+from herdproof.protocols.group_protocol.simulated.random_runs import GroupRunConfig, Mishap
 from herdproof.protocols.group_protocol.simulated.traced import GroupRunTracers
 from herdproof.protocols.group_protocol.traces.trace_map import map_of
 from herdproof.simulator.process import Process

@@ -21,7 +21,7 @@ from herdproof.protocols.self_rebalancing.core import phases
 from herdproof.protocols.self_rebalancing.core.phases import NEXT, RebalancePhase
 from herdproof.protocols.self_rebalancing.core.rebalance import ZKRebalanceListener
 from herdproof.protocols.self_rebalancing.judged.eyes import judged
-from herdproof.protocols.self_rebalancing.simulated.chance import WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.random_runs import WorldConfig
 from herdproof.zookeeper.operations import Set
 from herdspec.protocols.self_rebalancing.properties import HELD
 from herdspec.protocols.self_rebalancing.values import Rebalance

@@ -10,13 +10,13 @@ from herdproof.protocols.self_rebalancing.registries.paths import BROKER_IDS
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Create,
     Data,
     Delete,
     Found,
     Multi,
     Names,
+    NodeChange,
     Operation,
     Refusal,
     Set,
@@ -125,7 +125,7 @@ LATE = st.one_of(
     st.builds(Answered, st.integers(1_000, 1_010), ANSWERS),
     st.builds(Answered, st.integers(1_000, 1_010), st.just(Data(b"", STAT)) | st.just(Found(None))),
     st.builds(Answered, st.integers(1_000, 1_010), st.just(Names(("x",)))),
-    st.builds(lambda p: Fired(Watched(p, Change.DATA)), PATHS),
+    st.builds(lambda p: Fired(Watched(p, NodeChange.DATA)), PATHS),
     st.builds(lambda n, g: Resolved(Offset("t", "0", n), g), st.integers(0, 9), st.integers(0, 9)),
     st.just(RevocationHandled()),
 )

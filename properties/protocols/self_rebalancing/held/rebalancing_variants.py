@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from herdproof.conformance.traces.mapping import Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import DecodedLine, Row, TraceMap
 from herdproof.protocols.self_rebalancing.traces.trace_map import (
     ROWS,
     RebalancingTrace,
@@ -28,7 +28,7 @@ from herdspec.protocols.self_rebalancing.spec import Member, Rebalance
 class VariantTrace(RebalancingTrace):
     """What single mistakes are told as."""
 
-    def reads_early(self, told: Told, s: State) -> Iterable[Way]:
+    def reads_early(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """Offsets are read with the plan: before the first claim is asked for."""
         m = self._m(told)
         if s.phase[m] is not Rebalance.OFFSETS:
@@ -36,7 +36,7 @@ class VariantTrace(RebalancingTrace):
         sent = product(*(self._done(other, s) for other in Member if other != m))
         return [[*(call for way in ways for call in way), ("read_offsets", (m,))] for ways in sent]
 
-    def answered(self, told: Told, s: State) -> Iterable[Way]:
+    def answered(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A node may be deleted whose owner has not heard yet that it has claimed."""
         yield from super().answered(told, s)
         m, ((p, _),) = self._m(told), self._places(told.line)
@@ -46,12 +46,12 @@ class VariantTrace(RebalancingTrace):
                 if q == p and asked.action == "claim":
                     yield [("claim", (other, p)), ("give_back", (m, p))]
 
-    def refuses(self, told: Told, s: State) -> Iterable[Way]:
+    def refuses(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """An attempt that has failed by one claim hears of the others."""
         failed = s.phase[self._m(told)] is Rebalance.BACKING_OFF
         return [[]] if failed else super().refuses(told, s)
 
-    def goes_on(self, told: Told, s: State) -> Iterable[Way]:
+    def goes_on(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It registers in a new session, without a word of the old one's end."""
         m = self._m(told)
         if self._sessions.get(m, 0) in (0, told.line.arguments["session"]):

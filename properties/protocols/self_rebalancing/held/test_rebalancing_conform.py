@@ -14,7 +14,7 @@ from herdproof.consuming.offsets import OffsetReset
 from herdproof.consuming.subscription import Named
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
 from herdproof.protocols.self_rebalancing.shell.joining import SelfRebalancingConsumer
-from herdproof.protocols.self_rebalancing.simulated.chance import WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.random_runs import WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import traced
 from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
 from herdproof.zookeeper.operations import Refusal, Why

@@ -8,7 +8,7 @@ from herdproof.pipeline.judging.gaps import last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.implementation import auditors
 from herdproof.protocols.self_rebalancing.judged.eyes import judged
-from herdproof.protocols.self_rebalancing.simulated.chance import TroubleKind, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.random_runs import TroubleKind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import RunTracers
 from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
 from herdspec.check.conformance.conform import Verdict

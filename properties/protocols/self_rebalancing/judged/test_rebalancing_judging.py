@@ -17,7 +17,7 @@ from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.implementation import auditors, simulators
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
 from herdproof.protocols.self_rebalancing.judged.judge import ConnectorJudge
-from herdproof.protocols.self_rebalancing.simulated.chance import WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.random_runs import WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import traced
 from herdspec.protocols.self_rebalancing.contract import (
     NOT_MODELLED,

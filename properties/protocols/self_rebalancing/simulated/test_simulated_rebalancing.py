@@ -11,7 +11,7 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
     ContractEyes,
     judged,
 )
-from herdproof.protocols.self_rebalancing.simulated.chance import TroubleKind, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.random_runs import TroubleKind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.world import RebalancingRun
 from herdspec.check.observation.observed import Ruling
 from herdspec.check.verdict import Mark

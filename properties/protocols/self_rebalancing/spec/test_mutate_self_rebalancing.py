@@ -10,7 +10,7 @@ from herdspec import specification
 from herdspec.check.exploration.explore import explore
 from herdspec.check.mutation.mutants import Mutant, mutants
 from herdspec.check.mutation.mutate import failing, reasons_of
-from herdspec.protocols.self_rebalancing import survivors as why
+from herdspec.protocols.self_rebalancing import accepted_mutants as why
 from herdspec.protocols.self_rebalancing.properties import NOTICING
 from herdspec.protocols.self_rebalancing.spec import SelfRebalancing
 

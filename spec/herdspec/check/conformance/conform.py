@@ -37,17 +37,17 @@ from itertools import product
 from herdspec.check.conformance.invariants import InvariantsOfSets
 from herdspec.check.conformance.mismatch import Mismatch, nearest
 from herdspec.check.conformance.possible import (
-    Instance,
     Line,
     Possibilities,
     Possible,
     Promises,
     Prophecy,
     TooMany,
+    UnnamedAction,
 )
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import LARGEST, Ground
-from herdspec.language.specification import Promise as Promised
+from herdspec.language.specification import DeclaredProperty as Promised
 from herdspec.language.specification import Specification
 from herdspec.language.surface import sizes_of_sorts
 
@@ -199,7 +199,7 @@ class Replay:
         first, self.promise = self._promised()
         self.promises: list[Promises] = [first]
         """The promises about the inboxes before each line."""
-        self.supposed: dict[int, list[Instance]] = {}
+        self.supposed: dict[int, list[UnnamedAction]] = {}
         """Which faults explained a line, by its place."""
         self.unsure = ""
         self.doubt = ""
@@ -339,7 +339,7 @@ class Replay:
         return {}
 
     def _suppose(
-        self, possible: Possible, promises: Promises, group: list[Instance], line: Line
+        self, possible: Possible, promises: Promises, group: list[UnnamedAction], line: Line
     ) -> Possible:
         """The states after a line, if one of these steps came just before it."""
         try:
@@ -349,7 +349,7 @@ class Replay:
             self.unsure = "too many states were possible where faults were supposed"
             return {}
 
-    def _unnoticed(self, k: int, instances: list[Instance], reach: int) -> Possible:
+    def _unnoticed(self, k: int, instances: list[UnnamedAction], reach: int) -> Possible:
         """The states after line k, if one of these steps came within so many lines before it."""
         first = max(0, k - reach)
         trail = self._trail(first, k, instances)
@@ -359,7 +359,7 @@ class Replay:
                 self.before[j] = {**self.before[j], **others}
         return found
 
-    def _trail(self, first: int, last: int, instances: list[Instance]) -> list[Possible]:
+    def _trail(self, first: int, last: int, instances: list[UnnamedAction]) -> list[Possible]:
         """For each of these lines: the states before it, if one of these steps came earlier."""
         trail: list[Possible] = []
         others: Possible = {}
@@ -464,6 +464,6 @@ class Replay:
         return nearest(self.possibilities, self.lines[k], sets)
 
 
-def _of(node: int, group: list[Instance]) -> list[Instance]:
+def _of(node: int, group: list[UnnamedAction]) -> list[UnnamedAction]:
     """The steps of a group that are about a node."""
     return [instance for instance in group if instance.node == node]

@@ -60,7 +60,7 @@ def fits(state: Any) -> Sequence[str]:
 
 
 @dataclass(slots=True)
-class Led:
+class StepConstraint:
     """The way along which a line of a trace leads the spec."""
 
     ways: Sequence[Way] | Callable[[Any], Iterable[Way]]
@@ -83,7 +83,7 @@ class Led:
 
 
 class Steps(Protocol):
-    """The steps of a spec, taken by its own Python, or compiled (`scripted.py`)."""
+    """The steps of a spec, taken by its own Python, or compiled (`generated.py`)."""
 
     @property
     def machine(self) -> Machine:
@@ -219,7 +219,7 @@ class Follower:
         """True if anybody wants to know of each step."""
         if self.promises is not None:
             self.hold_to(self.promises)
-        self._under_way: dict[int, Led] = {}
+        self._under_way: dict[int, StepConstraint] = {}
         self._silent: dict[str, list[Call]] = {}
         actions = self.steps.machine.spec.actions
         self._still = frozenset(action.name for action in actions if not action.updates)
@@ -246,13 +246,13 @@ class Follower:
         self._is_watched = True
         self.carried = [c._replace(broken=promises.begun(c.state)) for c in self.carried]
 
-    def begin(self, number: int, line: Led) -> None:
+    def begin(self, number: int, line: StepConstraint) -> None:
         """From now on this step may be taken, until `follow` is told of its end."""
         self._under_way[number] = line
         if line.prompt:
             self.carried = [self._looked(carried) for carried in self.carried]
 
-    def follow(self, line: Led, ends: int | None = None) -> Miss | None:
+    def follow(self, line: StepConstraint, ends: int | None = None) -> Miss | None:
         """
         Go along one line; what is wrong with it, if no way leads there.
 
@@ -276,7 +276,7 @@ class Follower:
             return None
         return Miss(0, "promise", tuple(after[0].broken))
 
-    def _after_silence(self, line: Led, ends: int | None) -> list[Carried]:
+    def _after_silence(self, line: StepConstraint, ends: int | None) -> list[Carried]:
         """The states after a line before which silent steps may come, or late ones."""
         silent = line.silent
         after = self._after(self._closed(silent, self.put_off), line, ends)
@@ -296,7 +296,7 @@ class Follower:
                 early |= {number}
         return carried if early is carried.early else carried._replace(early=early)
 
-    def _is_seen(self, state: Any, line: Led) -> bool:
+    def _is_seen(self, state: Any, line: StepConstraint) -> bool:
         """True if a way of a line that changes nothing is possible in a state, and leads to it."""
         for way in line.ways_from(state):
             if all(action in self._still for action, _ in way):
@@ -306,7 +306,9 @@ class Follower:
                     return not line.claims(state)
         return False
 
-    def _after(self, possible: Sequence[Carried], line: Led, ends: int | None) -> list[Carried]:
+    def _after(
+        self, possible: Sequence[Carried], line: StepConstraint, ends: int | None
+    ) -> list[Carried]:
         """The states to which a line leads from these; who has taken its step already stays."""
         after: list[Carried] = []
         for carried in possible:
@@ -321,7 +323,7 @@ class Follower:
                 after += [new._replace(early=new.early - {ends}) for new in looked]
         return after
 
-    def _lead(self, carried: Carried, line: Led, found: list[Carried]) -> None:
+    def _lead(self, carried: Carried, line: StepConstraint, found: list[Carried]) -> None:
         """Add the states that a line leads to from one; the plain loops of a long trace."""
         take, taken, ways = self.steps.take, self.taken, line.ways
         known, claims, is_watched = len(found), line.claims, self._is_watched
@@ -443,7 +445,7 @@ class Follower:
 
     # ── Why not ─────────────────────────────────────────────────────────────────────────────
 
-    def _missed(self, line: Led) -> Miss:
+    def _missed(self, line: StepConstraint) -> Miss:
         """The way that came furthest, and what stopped it there."""
         best = Miss(1, "nothing", ("the spec has no way to it",))
         for carried in self._closed(line.silent, self.put_off):
@@ -453,7 +455,7 @@ class Follower:
                 best = min(best, self._miss(carried.state, way, line), key=lambda m: m.distance)
         return best
 
-    def _miss(self, before: Any, way: Way, line: Led) -> Miss:
+    def _miss(self, before: Any, way: Way, line: StepConstraint) -> Miss:
         state = before
         for number, (action, arguments) in enumerate(way):
             self.tried += 1

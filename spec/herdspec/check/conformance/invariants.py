@@ -13,19 +13,19 @@ from typing import Any
 
 from herdspec.check.conformance.follow import Steps
 from herdspec.check.conformance.possible import CandidateState
+from herdspec.check.running.generated import GeneratedSpec
 from herdspec.check.running.run import Machine
-from herdspec.check.running.scripted import Scripted
-from herdspec.engine.scripted import Slot
+from herdspec.engine.python_emit import Slot
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 
 Broken = Sequence[str]
 """A line for each promise that is broken, and one for the state."""
 
 
-def invariants_of(spec: Specification, failing: Collection[str] = ()) -> list[Promise]:
+def invariants_of(spec: Specification, failing: Collection[str] = ()) -> list[DeclaredProperty]:
     """The promises of a spec about every state, lemmas included, but for those known to fail."""
     return [
         p for p in spec.properties if p.expectation is Expectation.ALWAYS and p.name not in failing
@@ -35,12 +35,14 @@ def invariants_of(spec: Specification, failing: Collection[str] = ()) -> list[Pr
 class Invariants:
     """Which promises a replay's states break."""
 
-    def __init__(self, steps: Steps, promises: Sequence[Promise]) -> None:
+    def __init__(self, steps: Steps, promises: Sequence[DeclaredProperty]) -> None:
         self._steps = steps
         self._machine: Machine = steps.machine
         self._promises = promises
         self._found: _BySlots | _ByFields = (
-            _BySlots(steps, promises) if isinstance(steps, Scripted) else _ByFields(steps, promises)
+            _BySlots(steps, promises)
+            if isinstance(steps, GeneratedSpec)
+            else _ByFields(steps, promises)
         )
 
     def begun(self, state: Any) -> Broken:
@@ -64,7 +66,7 @@ class Invariants:
 class _ByFields:
     """Looks at the promises that read a field which the action updates."""
 
-    def __init__(self, steps: Steps, promises: Sequence[Promise]) -> None:
+    def __init__(self, steps: Steps, promises: Sequence[DeclaredProperty]) -> None:
         self._steps = steps
         reads = [(p, {leaf.data for leaf in g.leaves(p.formula, "field")}) for p in promises]
         self._of = {
@@ -85,7 +87,7 @@ class _ByFields:
 class _BySlots:
     """Looks at the conjuncts that read a slot which the step has changed; compiled."""
 
-    def __init__(self, steps: Scripted, promises: Sequence[Promise]) -> None:
+    def __init__(self, steps: GeneratedSpec, promises: Sequence[DeclaredProperty]) -> None:
         self._steps = steps
         self._parts: dict[Slot, list[Expr]] | None = None
         self._promises = promises
@@ -118,7 +120,7 @@ class _BySlots:
 class InvariantsOfSets:
     """Invariants evaluated in sets of states, of a spec without rich fields (`possible.py`)."""
 
-    def __init__(self, machine: Machine, promises: Sequence[Promise]) -> None:
+    def __init__(self, machine: Machine, promises: Sequence[DeclaredProperty]) -> None:
         self._machine = machine
         positions = {f.name: k for k, f in enumerate(machine.spec.fields)}
         self._promises = [

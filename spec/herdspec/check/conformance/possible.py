@@ -89,7 +89,7 @@ Promises = tuple[Prophecy | None, ...]
 """For each node, what is known of its inbox."""
 
 
-class Instance(NamedTuple):
+class UnnamedAction(NamedTuple):
     """An unnamed action with its arguments."""
 
     bit: int
@@ -132,10 +132,10 @@ class Possibilities:
         )
         """Instances supposed only where a line needs them, by action; the fewest changes first."""
 
-    def _instances(self, action: Action) -> list[Instance]:
+    def _instances(self, action: Action) -> list[UnnamedAction]:
         bit, test = 1 << self.names.index(action.name), self.guards[action.name]
         return [
-            Instance(bit, action, arguments, test, self._node(arguments))
+            UnnamedAction(bit, action, arguments, test, self._node(arguments))
             for a, arguments in self.machine.choices
             if a is action
         ]
@@ -167,7 +167,7 @@ class Possibilities:
     def _reach(
         self,
         before: CandidateState,
-        instances: Iterable[Instance],
+        instances: Iterable[UnnamedAction],
         reached: Possible,
         promises: Promises,
     ) -> list[CandidateState]:
@@ -185,7 +185,7 @@ class Possibilities:
         return new
 
     def disturbed(
-        self, possible: Possible, instances: Collection[Instance], promises: Promises
+        self, possible: Possible, instances: Collection[UnnamedAction], promises: Promises
     ) -> Possible:
         """The states that are new after one of these steps, and whatever then happens by itself."""
         reached: Possible = {}

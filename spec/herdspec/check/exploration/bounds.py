@@ -18,9 +18,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.exploration.columned import CHUNK, truths
+from herdspec.check.exploration.numpy_engine import CHUNK, truths
 from herdspec.engine.columns import Columns, Packing, Words
-from herdspec.engine.ground import FAULTS, Ground, Instance, SlotKey
+from herdspec.engine.ground import FAULTS, Ground, GroundAction, SlotKey
 from herdspec.engine.starts import Start
 from herdspec.language import graph as g
 from herdspec.language.errors import NothingWithin
@@ -162,7 +162,7 @@ def cut_by(ground: Ground, way: Overflow) -> Cut:
 class Overflow:
     """A way to leave a bound: `new` is none of the slot's values, or a channel is `full`."""
 
-    instance: Instance
+    instance: GroundAction
     field: str
     limit: int
     key: SlotKey | None = None
@@ -199,7 +199,7 @@ def overflows(ground: Ground) -> Iterator[Overflow]:
                 yield Overflow(instance, name, channels[name], full=g.negate(part))
 
 
-def _overfilled(instance: Instance, part: Expr, channels: list[str]) -> list[str]:
+def _overfilled(instance: GroundAction, part: Expr, channels: list[str]) -> list[str]:
     """
     The channels that a step may overfill where a part of what `fits` does not hold.
 

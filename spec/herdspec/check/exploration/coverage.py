@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from herdspec.check.exploration.columned import CHUNK, truths
 from herdspec.check.exploration.exploration import Untaken
+from herdspec.check.exploration.numpy_engine import CHUNK, truths
 from herdspec.engine.columns import Columns, Packing, Words
 from herdspec.engine.ground import Ground
 from herdspec.language import graph as g

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdspec.check.exploration.bounds import TIMES, cuts_of, first_bound, raised
-from herdspec.check.exploration.columned import BATCH, CHUNK, Columned, step, truths
 from herdspec.check.exploration.coverage import impossible, untaken
 from herdspec.check.exploration.exploration import (
     EVERY_VALUE_IS_DEFINED,
@@ -31,22 +30,23 @@ from herdspec.check.exploration.exploration import (
     Untaken,
 )
 from herdspec.check.exploration.graph import edges_of, stuck_outside
+from herdspec.check.exploration.numpy_engine import BATCH, CHUNK, NumPyEngine, step, truths
 from herdspec.check.exploration.size import Estimate, Why, estimated_states, why
 from herdspec.check.exploration.symmetry import packing_for
 from herdspec.check.exploration.vacuity import vacuous
 from herdspec.check.exploration.visited import Visited
-from herdspec.check.running.retell import PathLink, Teller, first_instance
+from herdspec.check.running.retell import PathLink, StoryRenderer, first_instance
 from herdspec.check.running.run import Machine
 from herdspec.check.side_by_side import processors
 from herdspec.check.stop import Stop
 from herdspec.engine.columns import Columns, Words
-from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.ground import Ground, GroundAction
 from herdspec.engine.native import NO_PARENT, THREADS, Native, Unsupported, why_not
 from herdspec.engine.native_emit import DEADLOCK, UNDEFINED, Checks
 from herdspec.language import graph as g
 from herdspec.language.errors import NothingWithin, UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import LIVE, Expectation, Property, Spec, always
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Explorer:
         self.ground = Ground(spec, dict(sizes), bound, faults)
         self.machine = Machine(self.ground)
         self.packing = packing_for(self.ground, symmetry)
-        self.teller = Teller(self.machine, self.packing)
+        self.teller = StoryRenderer(self.machine, self.packing)
         self.memory_bytes = memory_bytes
         self.asked, self.threads = engine, threads
         self.seconds, self.out_of_time = seconds, False
@@ -158,7 +158,7 @@ class Explorer:
         self.expected = 0  # how many states there will be, if that can be told
         self._before = Before(len(self.ground.instances))
         self._edges: Edges | None = None
-        self._engine: Columned | Native = Columned(self.packing, Checks())
+        self._engine: NumPyEngine | Native = NumPyEngine(self.packing, Checks())
 
     def _constraint(self, given: Property | Callable[..., bool] | None) -> tuple[Expr, str]:
         """The spec's own constraints and a further one, as one formula, and their names."""
@@ -197,14 +197,14 @@ class Explorer:
             self._engine = self._by_columns(self._engine)
         return self._engine.visited
 
-    def _by_columns(self, native: Native) -> Columned:
-        made = Columned(self.packing, native.checks)
+    def _by_columns(self, native: Native) -> NumPyEngine:
+        made = NumPyEngine(self.packing, native.checks)
         made.load(native.rows, native.parents, native.by)
         return made
 
     # ── What is looked for ──────────────────────────────────────────────────────────────────
 
-    def promises(self, *kinds: Expectation) -> list[Promise]:
+    def promises(self, *kinds: Expectation) -> list[DeclaredProperty]:
         """The spec's properties of these kinds."""
         return [p for p in self.ground.spec.properties if p.expectation in kinds]
 
@@ -281,7 +281,7 @@ class Explorer:
 
     def _start(self, resume: str | os.PathLike[str] | None) -> None:
         """Begin with the initial states, or with those of a checkpoint."""
-        engine = Columned(self.packing, self.checks(), Visited(self.packing.words))
+        engine = NumPyEngine(self.packing, self.checks(), Visited(self.packing.words))
         if resume is None:
             engine.start(self._initial_rows())
             self.levels, self.expanded = [len(engine)], 0
@@ -354,7 +354,7 @@ class Explorer:
 
     def _to_native(self) -> None:
         """Let the native engine go on; where it cannot, say why."""
-        assert isinstance(self._engine, Columned), "one goes over to the native engine once"
+        assert isinstance(self._engine, NumPyEngine), "one goes over to the native engine once"
         reason = why_not(self.packing)
         if not reason:
             try:
@@ -390,7 +390,7 @@ class Explorer:
         return total
 
     def apply(
-        self, columns: Columns, instance: Instance, source: NDArray[Any]
+        self, columns: Columns, instance: GroundAction, source: NDArray[Any]
     ) -> tuple[NDArray[Any], Words]:
         """The successors by one instance; those without meaning or beyond a bound are left out."""
         return step(columns, instance, source[truths(columns, instance.defined)[source]])
@@ -522,7 +522,7 @@ class Before:
         self.limited = 0
         self.firsts: dict[str, int] = {}
 
-    def add(self, engine: Columned) -> None:
+    def add(self, engine: NumPyEngine) -> None:
         """Count what an engine that is left has found."""
         self.taken = self.taken + engine.taken
         self.dropped += engine.dropped

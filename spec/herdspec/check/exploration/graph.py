@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.exploration.columned import CHUNK, Columned, truths
 from herdspec.check.exploration.exploration import Edges
+from herdspec.check.exploration.numpy_engine import CHUNK, NumPyEngine, truths
 from herdspec.engine.columns import Columns, Packing, Words
 from herdspec.engine.native import Native
 from herdspec.language.graph import Expr
 
 
-def edges_of(engine: Columned | Native, states: int, count: int) -> Edges:
+def edges_of(engine: NumPyEngine | Native, states: int, count: int) -> Edges:
     """All `count` edges of the states of a search that came to its end."""
     if isinstance(engine, Native):
         source, instance, target = engine.edges(states, count)
@@ -30,10 +30,10 @@ def edges_of(engine: Columned | Native, states: int, count: int) -> Edges:
     )
 
 
-def _edges(engine: Columned, low: int, high: int) -> Edges:
+def _edges(engine: NumPyEngine, low: int, high: int) -> Edges:
     """The edges of some states, by columns."""
     columns = Columns(engine.packing, engine.rows[low:high])
-    scratch = Columned(engine.packing, engine.checks)
+    scratch = NumPyEngine(engine.packing, engine.checks)
     ranks, targets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for source, number, made in scratch.successors(columns, low):
         ranks.append((source + low) << 16 | number)

@@ -28,7 +28,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """A reachable state: its number in the order of finding, its entries, what it breaks."""
 
     number: int
@@ -58,7 +58,7 @@ class StateGraph:
     sizes: Mapping[str, int]
     faults: int
     bound: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
 
 
@@ -97,7 +97,7 @@ def check_size(states: int, most: int) -> None:
         )
 
 
-def nodes_of(explorer: Explorer) -> Iterator[Node]:
+def nodes_of(explorer: Explorer) -> Iterator[GraphNode]:
     """Every explored state, read back into plain Python."""
     machine = explorer.machine
     always = [p for p in machine.spec.properties if p.expectation is Expectation.ALWAYS]
@@ -111,7 +111,7 @@ def nodes_of(explorer: Explorer) -> Iterator[Node]:
                 n for key, n in zip(slots, numbers, strict=True) if key[0] == FAULTS
             )
         broken = tuple(p.name for p in always if not machine.holds(p, state))
-        yield Node(number, values, number < explorer.levels[0], broken)
+        yield GraphNode(number, values, number < explorer.levels[0], broken)
 
 
 def edges_of(explorer: Explorer) -> Iterator[Edge]:
@@ -183,7 +183,7 @@ def to_dot(graph: StateGraph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def drawn(node: Node) -> Iterator[str]:
+def drawn(node: GraphNode) -> Iterator[str]:
     """A node's attributes."""
     words = [f"✗ {name.replace('_', ' ')}" for name in node.broken]
     words += [f"{entry} = {said(value)}" for entry, value in node.values.items()]

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.exploration.columned import truths
+from herdspec.check.exploration.numpy_engine import truths
 from herdspec.check.running.run import Machine
 from herdspec.check.running.undefined import undefined_start
 from herdspec.engine.columns import Column, Packing, Words

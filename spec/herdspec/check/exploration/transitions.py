@@ -17,7 +17,7 @@ import numpy as np
 from herdspec.check.exploration.explore import CHUNK, Explorer
 from herdspec.check.running.run import said
 from herdspec.engine.columns import Columns
-from herdspec.engine.ground import Instance, Slot
+from herdspec.engine.ground import GroundAction, Slot
 from herdspec.language.specification import Specification
 from herdspec.language.types import EnumOf, Option
 
@@ -56,7 +56,9 @@ def state_machines(
     return machines(slots, seen, complete=found.complete)
 
 
-def look(columns: Columns, instance: Instance, seen: dict[Any, set[tuple[int, int, str]]]) -> None:
+def look(
+    columns: Columns, instance: GroundAction, seen: dict[Any, set[tuple[int, int, str]]]
+) -> None:
     """Note which values an instance's steps take these slots from and to."""
     touched = [key for key in instance.updates if key in seen]
     if not touched:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from herdspec.check.exploration.columned import CHUNK, truths
+from herdspec.check.exploration.numpy_engine import CHUNK, truths
 from herdspec.engine.columns import Columns, Packing, Words
 from herdspec.language import graph as g
 from herdspec.language.errors import SpecError
@@ -23,7 +23,7 @@ from herdspec.language.graph import Expr
 from herdspec.language.reading.expressions import Notes, Scope, Whole
 from herdspec.language.reading.source import function_of
 from herdspec.language.rich import Place
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 from herdspec.language.types import BOOL, MachineOf, SortOf
 
@@ -69,14 +69,14 @@ def is_met(packing: Packing, rows: Words, antecedent: Antecedent) -> bool:
     )
 
 
-def said(promise: Promise, unmet: Sequence[Antecedent]) -> str:
+def said(promise: DeclaredProperty, unmet: Sequence[Antecedent]) -> str:
     """The note beside a verdict."""
     file = Path(promise.file).name
     which = ", nor ".join(f"`{a.text}` [{file}:{a.line}]" for a in unmet)
     return f"vacuous here: no state reached has {which}"
 
 
-def antecedents(spec: Specification, promise: Promise) -> tuple[Antecedent, ...]:
+def antecedents(spec: Specification, promise: DeclaredProperty) -> tuple[Antecedent, ...]:
     """The antecedents of an `always`, as far as its text shows; none for other properties."""
     if promise.expectation is not Expectation.ALWAYS or promise.python.negated:
         return ()
@@ -99,7 +99,7 @@ class _ConditionReader:
     """Makes formulas of a property's conditions."""
 
     spec: Specification
-    promise: Promise
+    promise: DeclaredProperty
 
     def __post_init__(self) -> None:
         self.function = function_of(self.promise.python.function, self.spec.names)

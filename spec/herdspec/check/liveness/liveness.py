@@ -37,10 +37,10 @@ from herdspec.check.liveness.fair import Demands, Flags, Graph, Lasso, lasso
 from herdspec.check.running.run import Step, said, written
 from herdspec.check.running.starts import initially
 from herdspec.engine.columns import Columns
-from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.ground import Ground, GroundAction
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import LIVE, Expectation, Fairness, Spec
 from herdspec.language.types import SortOf
 from herdspec.language.values import decode
@@ -137,7 +137,7 @@ class Liveness:
         return [f"{' and '.join(told)}, {owed}"] if told else []
 
 
-def live(spec: Specification) -> list[Promise]:
+def live(spec: Specification) -> list[DeclaredProperty]:
     """A spec's promises of liveness."""
     return [p for p in spec.properties if p.expectation in LIVE]
 
@@ -240,7 +240,7 @@ class Checker:
         self.demands = demands(self.instances, self.graph)
         self.initial = self.explorer.levels[0]
 
-    def check(self, promise: Promise) -> None:
+    def check(self, promise: DeclaredProperty) -> None:
         """Judge a promise, for each choice of its parameters, up to one for which it fails."""
         starts = np.arange(self.initial)
         meant = False
@@ -271,7 +271,7 @@ class Checker:
 
     # ── The counterexample, told ────────────────────────────────────────────────────────────
 
-    def told(self, promise: Promise, chosen: Sequence[Any], found: Lasso) -> Endless:
+    def told(self, promise: DeclaredProperty, chosen: Sequence[Any], found: Lasso) -> Endless:
         """A lasso, replayed in the plain Python, with what it is a counterexample to."""
         row = self.explorer.rows[found.start]
         initial = self.explorer.teller.start(tuple(row.tolist()))
@@ -320,7 +320,7 @@ class Checker:
         arguments = self.machine.arguments(instance.action, instance.arguments)
         return f"{instance.action.name}({', '.join(map(written, arguments))})"
 
-    def confirm(self, promise: Promise, arguments: list[Any], story: Endless) -> None:
+    def confirm(self, promise: DeclaredProperty, arguments: list[Any], story: Endless) -> None:
         """Judge a story by the plain Python alone: what it shows must be so, and be fair."""
         states = [story.initial, *(step.state for step in story.steps)]
         said_so = [self.machine.evaluated(promise, state, *arguments) for state in states]
@@ -340,7 +340,7 @@ class Checker:
     def confirm_fairness(self, recurring: list[Spec], story: Endless) -> None:
         """No demand is put off for ever by what recurs."""
         spent = sum(step.action.disturbs for step in story.steps) >= self.result.faults
-        owed: dict[object, list[Instance]] = {}
+        owed: dict[object, list[GroundAction]] = {}
         for instance in self.instances:
             if instance.action.fair is not None:
                 owed.setdefault(instance.owed_to, []).append(instance)
@@ -356,7 +356,7 @@ class Checker:
             put_off = any if action.fair.is_strong else all
             assert any(taken) or not put_off(possible), "run and liveness disagree about fairness"
 
-    def ways(self, several: list[Instance], state: Spec) -> list[tuple[str, Spec]]:
+    def ways(self, several: list[GroundAction], state: Spec) -> list[tuple[str, Spec]]:
         """The steps from a state that meet a demand that these instances are owed together."""
         found = []
         for instance in several:
@@ -370,7 +370,7 @@ class Checker:
         return found
 
 
-def is_renamed(promise: Promise, chosen: Sequence[Any]) -> bool:
+def is_renamed(promise: DeclaredProperty, chosen: Sequence[Any]) -> bool:
     """
     Tells whether other names for elements make an earlier choice of this one.
 
@@ -388,7 +388,7 @@ def is_renamed(promise: Promise, chosen: Sequence[Any]) -> bool:
     return False
 
 
-def demands(instances: Sequence[Instance], graph: Graph) -> Demands:
+def demands(instances: Sequence[GroundAction], graph: Graph) -> Demands:
     """The demands of the actions' marks, and the edges that meet them."""
     numbers: dict[object, int] = {}
     met = np.full(len(instances), -1, np.int32)

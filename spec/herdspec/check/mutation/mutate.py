@@ -6,9 +6,9 @@ does not fail in the original. It is *equivalent here* when it takes the same st
 reachable state of the original (steps that change nothing left aside): at this size no property
 could tell the two apart (if the original was cut at a bound, that is unknown). What is left has
 *survived*: the properties have a hole, and the shortest behaviour that only one of the two shows
-(`apart.py`) names it. A survivor may be accepted with a reason, and so may a mutant that the bound
-leaves unknown; a reason for a mutant that is killed, or
-that does not exist, is stale, and an error.
+(`divergence.py`) names it. A survivor may be accepted with a reason, and so may a mutant that the
+bound leaves unknown; a reason for a mutant that is killed, or that does not exist, is stale, and an
+error.
 
 Where a small size shows little, several are looked at in turn, the cheap ones first: what one of
 them does not kill is judged at the next. Liveness, which takes longest, is judged at the first one
@@ -29,11 +29,11 @@ from herdspec.check.exploration.bounds import TIMES, beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import MEMORY_BYTES, Explorer, is_cut_by_naturals
 from herdspec.check.mutation.mutants import Mutant, mutants
-from herdspec.check.refinement.apart import BEGINNING, DivergenceRenderer, StepComparison
-from herdspec.check.running.retell import Chain, Teller
+from herdspec.check.refinement.divergence import BEGINNING, DivergenceRenderer, StepComparison
+from herdspec.check.running.retell import Chain, StoryRenderer
 from herdspec.check.running.run import Machine
 from herdspec.check.verdict import ALWAYS_A_STEP, Standing, counted
-from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.ground import Ground, GroundAction
 from herdspec.engine.native_emit import DEADLOCK, UNDEFINED
 from herdspec.language.errors import HerdspecError, UsageError
 from herdspec.language.specification import Specification
@@ -58,7 +58,7 @@ class Killed:
 
 
 @dataclass(frozen=True)
-class Survivor:
+class AcceptedMutant:
     """
     A mutant that nobody noticed: where it first differs, and what property is missing.
 
@@ -91,7 +91,7 @@ class Mutation:
     bound: int
     killed: list[Killed] = field(default_factory=list)
     equivalent: list[str] = field(default_factory=list)
-    survivors: list[Survivor] = field(default_factory=list)
+    survivors: list[AcceptedMutant] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ class Mutation:
         return [id for id in self.unknown if id not in self.excused]
 
     @property
-    def holes(self) -> list[Survivor]:
+    def holes(self) -> list[AcceptedMutant]:
         """The survivors that have no reason to be accepted."""
         return [s for s in self.survivors if s.reason is None]
 
@@ -212,7 +212,7 @@ def _file(
         made.killed.append(Killed(mutant.id, mutant.line, verdict.by, verdict.steps, verdict.at))
     elif verdict.fate == "survived":
         made.survivors.append(
-            Survivor(
+            AcceptedMutant(
                 mutant.id, mutant.operator, mutant.file, mutant.line, verdict.story,
                 verdict.differs, verdict.missing, reasons.get(mutant.id),
             )
@@ -496,14 +496,14 @@ class Untold(Story):
     length: int
 
 
-class Lengths(Teller):
+class Lengths(StoryRenderer):
     """Counts the steps of stories: to tell those of every mutant took longer than the search."""
 
     def story(self, chain: Chain, last: int | None = None) -> Story:
         """The length of a path."""
         return Untold(self.machine.initial(), [], len(chain) - 1 + (last is not None))
 
-    def story_of_undefined(self, chain: Chain, instance: Instance) -> Story:
+    def story_of_undefined(self, chain: Chain, instance: GroundAction) -> Story:
         """The length of a path and the step after it that has no meaning."""
         del instance
         return Untold(self.machine.initial(), [], len(chain))

@@ -20,10 +20,10 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from herdspec.check.observation.doubt import Doubtful
+from herdspec.check.observation.inconclusive import Inconclusive
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.language.surface import Expectation
 from herdspec.language.types import BOOL, EnumOf, MapOf, Nat, Type, is_number
 
@@ -36,7 +36,7 @@ Place = tuple[Expr | None, ...]
 class Clause:
     """One conjunct of a promise."""
 
-    promise: Promise
+    promise: DeclaredProperty
     bounds: tuple[Expr, ...]
     body: Expr
 
@@ -102,12 +102,12 @@ class Clause:
             yield None
 
 
-def needs(promise: Promise) -> frozenset[str]:
+def needs(promise: DeclaredProperty) -> frozenset[str]:
     """The fields that a promise speaks of."""
     return frozenset(x.data for op in LEAVES for x in g.leaves(promise.formula, op))
 
 
-def clauses_of(promise: Promise) -> Iterator[Clause]:
+def clauses_of(promise: DeclaredProperty) -> Iterator[Clause]:
     """A promise's clauses."""
     for bounds, body in _clauses(normal(promise.formula)):
         yield Clause(promise, bounds, body)
@@ -211,7 +211,7 @@ def _of_new(e: Expr, element: Expr, initial: Mapping[str, Any]) -> Expr:
 
     def left(literal: Expr) -> Expr:
         own = [x for x in _below(literal, "select") if element in x.args[1:] and _is_entry(x)]
-        if any(isinstance(initial[x.args[0].data], Doubtful) for x in own):
+        if any(isinstance(initial[x.args[0].data], Inconclusive) for x in own):
             return g.TRUE  # it may hold
         return _where(literal, {x: _constant(x.kind, initial[x.args[0].data]) for x in own})
 

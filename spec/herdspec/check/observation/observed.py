@@ -29,12 +29,12 @@ from types import FunctionType
 from typing import Any
 
 from herdspec.check.observation.clauses import Place
-from herdspec.check.observation.doubt import (
+from herdspec.check.observation.inconclusive import (
     UNKNOWN,
     Among,
     Doubt,
-    Doubtful,
-    Told,
+    Inconclusive,
+    LastReported,
     as_told,
     is_lost,
     joined,
@@ -42,7 +42,7 @@ from herdspec.check.observation.doubt import (
 )
 from herdspec.check.observation.readings import ANYTHING, Readings
 from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of, word
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
 
 ANY = object()
@@ -72,7 +72,7 @@ class Ruling(Enum):
 class Violation:
     """A promise that was broken by the step before, and the elements for which it was."""
 
-    promise: Promise
+    promise: DeclaredProperty
     of: Mapping[str, Any]
 
 
@@ -80,7 +80,7 @@ class Violation:
 class Judgement:
     """The ruling on a promise; of its instances, how many held and how many stayed open."""
 
-    promise: Promise
+    promise: DeclaredProperty
     ruling: Ruling
     held: int = 0
     open: int = 0
@@ -134,7 +134,7 @@ class Observed:
         self._unbridged = [0] * many
         self._pending: dict[tuple[int, Instance], set[Entry]] = {}
         """Instances whose gap is not bridged yet, and the entries whose last values they need."""
-        self.left: list[tuple[str, Any, Told]] = []
+        self.left: list[tuple[str, Any, LastReported]] = []
         """Entries of whose tellers nobody is heard any more, for whoever forgets them in time."""
         self.hears: Hears | None = None
         """Is told of each step that changes something, and of what has become known with it."""
@@ -242,7 +242,7 @@ class Observed:
             self._refined[field, key] = None
         if old is UNKNOWN and key not in self._last[field] and not self._pending:
             return  # nobody knows what it was
-        if type(old) is Told and is_lost(old.value):
+        if type(old) is LastReported and is_lost(old.value):
             old = old.value
         if not is_lost(old) and not same(as_told(old), value):
             self._last[field].setdefault(key, as_told(old))  # something was not told
@@ -306,8 +306,8 @@ class Observed:
     def leave(self, field: str, key: Any) -> None:
         """Who told this entry is not heard any more."""
         old = self.entries[field][key]
-        if old is not UNKNOWN and type(old) is not Told:
-            left = self.entries[field][key] = Told(old)
+        if old is not UNKNOWN and type(old) is not LastReported:
+            left = self.entries[field][key] = LastReported(old)
             self.left.append((field, key, left))
 
     def leave_all(self, field: str) -> None:
@@ -315,8 +315,8 @@ class Observed:
         entries = self.entries[field]
         for key in entries:
             self.leave(field, key)
-        if not isinstance(entries.default, Doubtful):
-            entries.default = Told(entries.default)
+        if not isinstance(entries.default, Inconclusive):
+            entries.default = LastReported(entries.default)
 
     def gap(self, lines: int, fields: Collection[str], *, told: bool = False) -> None:
         """Note lines that are missing and could have told of these fields; others may `told` it."""
@@ -328,7 +328,7 @@ class Observed:
 
     def _note(self, field: str, key: Any, old: Any, new: Any) -> None:
         """An entry was lost, or is found again."""
-        if type(old) is Told and is_lost(old.value):
+        if type(old) is LastReported and is_lost(old.value):
             old = old.value
         if is_lost(new):
             if not is_lost(old):
@@ -404,7 +404,7 @@ class Observed:
         found, self._violations = self._violations, []
         return found
 
-    def status(self, promise: Promise) -> bool | None:
+    def status(self, promise: DeclaredProperty) -> bool | None:
         """Judge a promise by the step in hand, all instances looked at; None: open."""
         certain = True
         for number in self._of_promise(promise):
@@ -415,7 +415,7 @@ class Observed:
                 certain = certain and self._slow[f"sure_{number}"](*instance)
         return certain or None
 
-    def _of_promise(self, promise: Promise) -> list[int]:
+    def _of_promise(self, promise: DeclaredProperty) -> list[int]:
         return [n for n, c in enumerate(self._watches.clauses) if c.promise is promise]
 
     def _found(self, number: int, instance: Instance) -> None:
@@ -486,7 +486,7 @@ class Observed:
         found: dict[int, None] = {}
         for field, entries in self.entries.items():
             for key, value in entries.items():
-                if type(value) not in (Among, Told):
+                if type(value) not in (Among, LastReported):
                     continue
                 few = as_told(value)
                 for one in few.values if type(few) is Among else ():
@@ -543,7 +543,9 @@ class Observed:
         chosen = [p for p in self._watches.promises if p.expectation in JUDGED]
         return [self._of(promise, lost, open_ends) for promise in chosen]
 
-    def _of(self, promise: Promise, lost: frozenset[str], open_ends: frozenset[int]) -> Judgement:
+    def _of(
+        self, promise: DeclaredProperty, lost: frozenset[str], open_ends: frozenset[int]
+    ) -> Judgement:
         if missing := self._watches.missing(promise):
             why = f"{', '.join(missing)}: not in this source"
             return Judgement(promise=promise, ruling=Ruling.NOT_OBSERVABLE, why=why)
@@ -554,7 +556,7 @@ class Observed:
 
     def _ruling(
         self,
-        promise: Promise,
+        promise: DeclaredProperty,
         own: list[int],
         all_lost: frozenset[str],
         open_ends: frozenset[int],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
-from herdspec.check.observation.doubt import UNKNOWN
+from herdspec.check.observation.inconclusive import UNKNOWN
 
 
 class Readings(dict[str, Callable[..., Any]]):

@@ -20,12 +20,12 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from herdspec.check.observation.clauses import LEAVES, Clause, Place, clauses_of, needs
-from herdspec.check.observation.doubt import READ, Doubt
+from herdspec.check.observation.inconclusive import READ, Doubt
 from herdspec.language import graph as g
 from herdspec.language.declared import Field
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 from herdspec.language.types import (
     BOOL,
@@ -60,7 +60,7 @@ class Watches:
     fields: Mapping[str, Field]
     initial: Mapping[str, Any]
     """By field that the source fills, what its entries are before anything is said of them."""
-    promises: tuple[Promise, ...]
+    promises: tuple[DeclaredProperty, ...]
     clauses: tuple[Clause, ...]
     """Of those promises whose fields are all filled."""
     sorts: tuple[str, ...]
@@ -94,13 +94,13 @@ class Watches:
             for sort in self.sorts
         }
 
-    def missing(self, promise: Promise) -> list[str]:
+    def missing(self, promise: DeclaredProperty) -> list[str]:
         """The fields of a promise that this source does not fill."""
         return sorted(self.needs[promise.name] - self.initial.keys())
 
 
 def watches_of(
-    spec: Specification, initial: Mapping[str, Any], promises: Iterable[Promise] = ()
+    spec: Specification, initial: Mapping[str, Any], promises: Iterable[DeclaredProperty] = ()
 ) -> Watches:
     """Compile promises of a spec (all but lemmas, if none is given) for these fields."""
     chosen = tuple(promises) or tuple(p for p in spec.properties if not p.lemma)

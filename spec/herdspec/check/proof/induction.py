@@ -27,7 +27,7 @@ from herdspec.engine.order import OrderEmitter
 from herdspec.engine.smt import Emitter, initial_values
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Action, Promise, Specification
+from herdspec.language.specification import Action, DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Property
 
 RESOURCES = 50_000_000
@@ -101,7 +101,7 @@ class Question:
         return self.goal is g.TRUE
 
 
-def provable(spec: Specification) -> list[Promise]:
+def provable(spec: Specification) -> list[DeclaredProperty]:
     """The promises that induction speaks about; none about a channel's order or length."""
     kinds = (Expectation.ALWAYS, Expectation.STEP)
     return [p for p in spec.properties if p.expectation in kinds and p.provable]
@@ -111,7 +111,7 @@ class Prover:
     """The obligations of one spec under one set of hypotheses."""
 
     def __init__(
-        self, spec: Specification, promises: Sequence[Promise], resources: int = RESOURCES,
+        self, spec: Specification, promises: Sequence[DeclaredProperty], resources: int = RESOURCES,
         *, order: bool = False,
     ) -> None:  # fmt: skip
         self.spec = spec
@@ -139,7 +139,7 @@ class Prover:
             for promise in self.promises:
                 yield self.after(action, promise)
 
-    def initially(self, promise: Promise) -> Iterator[Question]:
+    def initially(self, promise: DeclaredProperty) -> Iterator[Question]:
         """The questions whether a promise holds in each initial state."""
         declared = initial_values(self.spec)
         if not self.spec.starts:
@@ -152,7 +152,7 @@ class Prover:
             yield self._initially(promise, start, made, given)
 
     def _initially(
-        self, promise: Promise, start: Action | None, made: Mapping[Expr, Expr],
+        self, promise: DeclaredProperty, start: Action | None, made: Mapping[Expr, Expr],
         given: tuple[Expr, ...],
     ) -> Question:  # fmt: skip
         axioms = tuple(g.substitute(e, made) for e in self.axioms)
@@ -173,7 +173,7 @@ class Prover:
         if start.defined is not g.TRUE:
             yield Question(DEFINED, start, goal, (guard,), False, declared_fields(self.spec))
 
-    def after(self, action: Action, promise: Promise) -> Question:
+    def after(self, action: Action, promise: DeclaredProperty) -> Question:
         """The question whether one action keeps one promise."""
         goal = after(promise, action)
         if goal is promise.formula and promise.expectation is Expectation.ALWAYS:
@@ -190,7 +190,7 @@ class Prover:
         """All questions, answered one by one."""
         return map(self.solve, self.questions())
 
-    def step(self, action: Action, promise: Promise) -> Obligation:
+    def step(self, action: Action, promise: DeclaredProperty) -> Obligation:
         """The obligation that one action keeps one promise."""
         return self.solve(self.after(action, promise))
 
@@ -381,7 +381,7 @@ class Prover:
     def begins(self) -> SolverAnswer:
         """Ask for an initial state that satisfies the axioms (outcomes as of `possible`)."""
         # A promise that is never kept: its questions carry all that is given of initial states.
-        nothing = Promise("", Expectation.ALWAYS, g.FALSE, "", False, "", 0, NOTHING)
+        nothing = DeclaredProperty("", Expectation.ALWAYS, g.FALSE, "", False, "", 0, NOTHING)
         questions = list(self.initially(nothing))
         if any(self._some_small(q.given, self.anywhere) for q in questions):
             return SolverAnswer.PROVED
@@ -426,7 +426,7 @@ POSSIBLE = {
 }
 
 
-def after(promise: Promise, action: Action) -> Expr:
+def after(promise: DeclaredProperty, action: Action) -> Expr:
     """A promise's formula over the state before a step, about the state after it."""
     by: dict[Expr, Expr] = {}
     if promise.expectation is Expectation.STEP:

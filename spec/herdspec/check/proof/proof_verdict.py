@@ -21,7 +21,7 @@ from herdspec.check.verdict import (
     taken_in,
     told,
 )
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _defined(subject: str, proof: Proof) -> list[Finding]:
     return [_induced(subject, proof, DEFINED, "check", DEFINEDNESS)] if asked else []
 
 
-def _proved(subject: str, proof: Proof, promise: Promise) -> Finding:
+def _proved(subject: str, proof: Proof, promise: DeclaredProperty) -> Finding:
     return _induced(subject, proof, promise.name, kind_of(promise), promise.sentence)
 
 

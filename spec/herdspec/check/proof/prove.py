@@ -26,10 +26,10 @@ from herdspec.check.proof.induction import (
     after,
     provable,
 )
+from herdspec.check.proof.proof_cache import ProofCache
 from herdspec.check.proof.quantifiers import warnings_of
-from herdspec.check.proof.recall import Recall
 from herdspec.language.errors import UsageError
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def prove(
     proof = Proof(spec, tuple(p.name for p in prover.promises), order=order)
     proof.warnings = warnings_of(spec, prover.promises, order=order)
     proof.not_asked = tuple(p.name for p in spec.properties if not p.provable)
-    recall = Recall(prover, memory, order=order)
+    recall = ProofCache(prover, memory, order=order)
     look_for_vacuity(prover, proof, recall)
     for obligation in map(recall.solve, prover.questions()):
         proof.obligations.append(obligation)
@@ -160,7 +160,7 @@ def prover_of(
     return Prover(spec, promises, resources, order=order)
 
 
-def look_for_vacuity(prover: Prover, proof: Proof, recall: Recall) -> None:
+def look_for_vacuity(prover: Prover, proof: Proof, recall: ProofCache) -> None:
     """Note the actions that no state allows, or may allow; if none is allowed, why."""
     proof.begins = prover.begins()
     for action in prover.spec.actions:
@@ -224,7 +224,7 @@ def leave_one_out(
     return found
 
 
-def broken(prover: Prover, promises: list[Promise]) -> tuple[str, ...]:
+def broken(prover: Prover, promises: list[DeclaredProperty]) -> tuple[str, ...]:
     """The promises that some action breaks, or may break."""
     return tuple(
         p.name

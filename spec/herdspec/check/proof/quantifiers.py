@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 from herdspec.language.types import MapOf, Option, SortOf, Type, is_number
 
@@ -25,7 +25,7 @@ Arrow = tuple[str, str, str]
 
 
 def warnings_of(
-    spec: Specification, promises: Sequence[Promise], *, order: bool = False
+    spec: Specification, promises: Sequence[DeclaredProperty], *, order: bool = False
 ) -> tuple[str, ...]:
     """The warnings of one proof, as sentences; none where z3 decides every obligation."""
     found = []
@@ -56,7 +56,9 @@ def cycle_of(arrows: Iterable[Arrow]) -> list[str]:
     return []
 
 
-def arrows_of(spec: Specification, promises: Sequence[Promise], order: bool) -> Iterator[Arrow]:
+def arrows_of(
+    spec: Specification, promises: Sequence[DeclaredProperty], order: bool
+) -> Iterator[Arrow]:
     """The functions between sorts: fields, and what quantifiers in hypotheses and goals become."""
     for f in spec.fields:
         if isinstance(f.kind, MapOf) and (to := sort_of(f.kind.value)):

@@ -23,7 +23,7 @@ from herdspec.check.running.starts import initially
 from herdspec.check.verdict import bounds_of, counted
 from herdspec.engine.ground import Ground
 from herdspec.language.errors import UsageError
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 
 SECONDS = 5.0
@@ -139,7 +139,7 @@ def _begun(spec: Specification, obligations: list[Obligation], faults: int) -> d
     return found
 
 
-def _without(machine: Machine, promise: Promise) -> Story | None:
+def _without(machine: Machine, promise: DeclaredProperty) -> Story | None:
     """The first initial state without this promise, as a story of no steps."""
     states = [*islice(machine.starts(), MOST_STARTS + 1)]
     if len(states) > MOST_STARTS:

@@ -40,7 +40,7 @@ from herdspec.engine.order import OrderEmitter
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Action, Promise, Specification
+from herdspec.language.specification import Action, DeclaredProperty, Specification
 from herdspec.language.surface import Expectation
 
 SIZE = 2
@@ -193,7 +193,7 @@ class Candidates:
                     yield c
 
 
-def _speaking(spec: Specification) -> tuple[Promise, ...]:
+def _speaking(spec: Specification) -> tuple[DeclaredProperty, ...]:
     """Properties whose words are of use; those that cost an exploration nothing."""
     kinds = (Expectation.ALWAYS, Expectation.STEP, Expectation.SOMETIMES)
     return tuple(p for p in spec.properties if p.expectation in kinds)
@@ -222,7 +222,9 @@ def state_of(spec: Specification, shown: Counterexample) -> tuple[Ground, Any] |
 class Houdini:
     """Candidates over one small universe, before a step and after it."""
 
-    def __init__(self, spec: Specification, promises: Sequence[Promise], prover: Prover) -> None:
+    def __init__(
+        self, spec: Specification, promises: Sequence[DeclaredProperty], prover: Prover
+    ) -> None:
         self.spec = spec
         self.promises = promises
         self.emit = prover.emit
@@ -378,7 +380,7 @@ class Strengthening:
     """The search for the fewest candidates that make promises inductive."""
 
     def __init__(
-        self, spec: Specification, promises: Sequence[Promise], candidates: Candidates,
+        self, spec: Specification, promises: Sequence[DeclaredProperty], candidates: Candidates,
         resources: int, order: bool, tell: Tell | None,
     ) -> None:  # fmt: skip
         self.spec = spec
@@ -439,7 +441,7 @@ def initially(prover: Prover, candidate: Candidate) -> bool:
     return all(map(prover.keeps, prover.initially(promised(prover.spec, candidate))))
 
 
-def promised(spec: Specification, candidate: Candidate) -> Promise:
+def promised(spec: Specification, candidate: Candidate) -> DeclaredProperty:
     """A candidate as a lemma."""
     like = provable(spec)[0]
     return replace(
@@ -449,8 +451,8 @@ def promised(spec: Specification, candidate: Candidate) -> Promise:
 
 
 def unproved(
-    spec: Specification, promises: Sequence[Promise], needed: Sequence[Candidate], resources: int,
-    order: bool,
+    spec: Specification, promises: Sequence[DeclaredProperty], needed: Sequence[Candidate],
+    resources: int, order: bool,
 ) -> list[Candidate]:  # fmt: skip
     """
     The candidates that are not kept among any number of elements; all, if a promise is not.

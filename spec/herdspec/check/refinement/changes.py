@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 
 from herdspec.check.digest import digest_of
 from herdspec.check.verdict import Finding, Mark, Standing, counted
-from herdspec.language.specification import Action, Promise, Specification
+from herdspec.language.specification import Action, DeclaredProperty, Specification
 from herdspec.language.surface import ActionKind
 from herdspec.language.types import EnumOf, MapOf, Option, Type, said
 
@@ -150,7 +150,7 @@ def _lines(spec: Specification, name: str) -> list[str]:
     return ast.unparse(tree).splitlines()
 
 
-def _promise(old: Promise, new: Promise) -> Iterator[str]:
+def _promise(old: DeclaredProperty, new: DeclaredProperty) -> Iterator[str]:
     """The differences of two properties of one name."""
     if old.expectation is not new.expectation:
         yield f"is {new.expectation.value}, was {old.expectation.value}"
@@ -194,7 +194,7 @@ def fairly(action: Action) -> str:
 
 
 @dataclass(frozen=True)
-class Change:
+class VerdictChange:
     """The verdicts on one property, before and after; None where there is no such property."""
 
     row: str
@@ -238,7 +238,7 @@ class Change:
         return self._held and len(kinds) == 2 and kinds[0] != kinds[1]
 
 
-def verdicts(old: Sequence[Finding], new: Sequence[Finding]) -> list[Change]:
+def verdicts(old: Sequence[Finding], new: Sequence[Finding]) -> list[VerdictChange]:
     """The verdicts of two specs side by side, by property and way of looking."""
     before = {(f.row, f.bounds.startswith("any")): f for f in old}
     after = {(f.row, f.bounds.startswith("any")): f for f in new}
@@ -246,5 +246,5 @@ def verdicts(old: Sequence[Finding], new: Sequence[Finding]) -> list[Change]:
     for key in dict.fromkeys([*before, *after]):
         a, b = before.get(key), after.get(key)
         kind = next(f.kind for f in (b, a) if f)
-        found.append(Change(key[0], kind, a, b))
+        found.append(VerdictChange(key[0], kind, a, b))
     return found

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.exploration.columned import truths
 from herdspec.check.exploration.explore import Explorer
+from herdspec.check.exploration.numpy_engine import truths
 from herdspec.check.refinement.changes import marks
 from herdspec.check.refinement.sides import Label, Side, shared
 from herdspec.check.running.refusal import entry_name

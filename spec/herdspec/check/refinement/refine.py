@@ -30,8 +30,8 @@ from herdspec.check.exploration.explore import (
     Story,
     is_cut_by_naturals,
 )
+from herdspec.check.proof.proof_cache import ProofCache
 from herdspec.check.proof.prove import RESOURCES, Obligation, Prover, SolverAnswer, provable
-from herdspec.check.proof.recall import Recall
 from herdspec.check.running.refusal import value
 from herdspec.check.running.run import Machine, Step
 from herdspec.check.running.starts import initially
@@ -42,7 +42,7 @@ from herdspec.language import rich
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.reading.translate import read_off
-from herdspec.language.specification import Action, Promise, Specification
+from herdspec.language.specification import Action, DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Spec, sizes_of_sorts
 from herdspec.language.types import BOOL, EnumOf, MapOf, Rich, SetOf, SortOf, Table, said
 
@@ -229,7 +229,7 @@ class Refinement:
             found.append(_some(claim, start, [(n, p) for n, p in parameters if n not in given]))
         return g.disj(*found)
 
-    def seen(self) -> list[Promise]:
+    def seen(self) -> list[DeclaredProperty]:
         """The abstract spec's possibilities, as possibilities of the concrete one."""
         return [
             replace(p, name=f"contract: {p.name}", formula=g.substitute(p.formula, self.image))
@@ -343,13 +343,13 @@ def _explored(refinement: Refinement, at: Bounded, progress: Progress | None) ->
     return Refined(refinement, found, idle, still)
 
 
-def _assumed(spec: Specification) -> list[Promise]:
+def _assumed(spec: Specification) -> list[DeclaredProperty]:
     """The assumptions on a spec's initial states, and the bounds of searches."""
     limits = [p for p in spec.properties if p.expectation is Expectation.CONSTRAINT]
     return [*_axioms(spec), *limits]
 
 
-def _axioms(spec: Specification) -> list[Promise]:
+def _axioms(spec: Specification) -> list[DeclaredProperty]:
     """The assumptions on a spec's initial states."""
     return [p for p in spec.properties if p.expectation is Expectation.AXIOM]
 
@@ -498,7 +498,7 @@ def refine_by_proof(
     always = [p for p in provable(spec) if p.expectation is Expectation.ALWAYS]
     known = [p for p in always if p.name not in leave_out]
     found = Refined(refinement)
-    recall = Recall(Prover(spec, known, resources), memory)
+    recall = ProofCache(Prover(spec, known, resources), memory)
     if assume:
         found.assumed = tuple(p.name for p in known)
     else:
@@ -511,11 +511,11 @@ def refine_by_proof(
 
 
 def _by_induction(
-    spec: Specification, known: list[Promise], resources: int, memory: Memory | None
-) -> tuple[Recall, tuple[str, ...]]:
+    spec: Specification, known: list[DeclaredProperty], resources: int, memory: Memory | None
+) -> tuple[ProofCache, tuple[str, ...]]:
     """A prover whose hypotheses are proved, and what its answers rest on that is not."""
     while True:
-        recall = Recall(Prover(spec, known, resources), memory)
+        recall = ProofCache(Prover(spec, known, resources), memory)
         answers = map(recall.solve, recall.prover.questions())
         failed = {o.promise for o in answers if o.outcome is not SolverAnswer.PROVED}
         kept = [p for p in known if p.name not in failed]

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.exploration.columned import truths
 from herdspec.check.exploration.explore import Explorer
+from herdspec.check.exploration.numpy_engine import truths
 from herdspec.check.running.refusal import refusal
 from herdspec.check.running.run import Step, said
 from herdspec.engine.columns import Columns, Words
-from herdspec.engine.ground import FAULTS, Instance, Number
+from herdspec.engine.ground import FAULTS, GroundAction, Number
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action
@@ -53,7 +53,7 @@ class Side:
         return {label_of(*call): call for call in every}
 
     @cached_property
-    def instances(self) -> dict[Label, Instance]:
+    def instances(self) -> dict[Label, GroundAction]:
         """Every choice of every action that is not plainly impossible, by label."""
         every = {label: self.explorer.ground.instance(*call) for label, call in self.calls.items()}
         return {label: i for label, i in every.items() if self._guard(i) is not g.FALSE}
@@ -109,18 +109,18 @@ class Side:
             return word
         return self.names.setdefault(word, NAMED + len(self.names))
 
-    def possible(self, columns: Columns, instance: Instance) -> NDArray[np.bool_]:
+    def possible(self, columns: Columns, instance: GroundAction) -> NDArray[np.bool_]:
         """Where the guard holds, whatever the budget of faults says."""
         return self.guarded(columns, instance) & truths(columns, instance.defined)
 
-    def guarded(self, columns: Columns, instance: Instance) -> NDArray[np.bool_]:
+    def guarded(self, columns: Columns, instance: GroundAction) -> NDArray[np.bool_]:
         """Where the guard holds, be it that the step has no meaning."""
         return truths(columns, self._guard(instance))
 
-    def _guard(self, instance: Instance) -> Expr:
+    def _guard(self, instance: GroundAction) -> Expr:
         return self.explorer.ground.of_instance(instance.action.guard, instance)
 
-    def affordable(self, columns: Columns, instance: Instance) -> NDArray[np.bool_]:
+    def affordable(self, columns: Columns, instance: GroundAction) -> NDArray[np.bool_]:
         """Where the budget of faults allows the step."""
         taken = self.explorer.packing.read(columns.rows, self.taken)
         within: NDArray[np.bool_] = taken + instance.action.disturbs <= self.explorer.ground.faults

@@ -19,10 +19,10 @@ from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.running.run import Machine, Step
 from herdspec.check.verdict import ALWAYS_A_STEP, counted
 from herdspec.engine.columns import Columns, Packing
-from herdspec.engine.ground import Instance
+from herdspec.engine.ground import GroundAction
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.language.surface import ActionKind, Expectation, Spec
 
 CAP = 20_000
@@ -54,7 +54,7 @@ class PathProperty:
         return any(p.name == self.name for p in self.machine.spec.properties)
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> DeclaredProperty:
         """The property."""
         return self.machine.spec.promise(self.name)
 
@@ -169,7 +169,7 @@ def _truth(seen: Columns, formula: Expr) -> np.typing.NDArray[np.bool_]:
 
 def _unfair(machine: Machine, seen: Columns, back: int, steps: Sequence[Step]) -> str | None:
     """The first instance to which the loop is not fair: possible, and never taken."""
-    owed: dict[object, list[Instance]] = {}
+    owed: dict[object, list[GroundAction]] = {}
     for instance in machine.ground.instances:
         if instance.action.fair is not None:
             owed.setdefault(instance.owed_to, []).append(instance)
@@ -190,7 +190,7 @@ def _unfair(machine: Machine, seen: Columns, back: int, steps: Sequence[Step]) -
     return None
 
 
-def _meets(seen: Columns, instance: Instance) -> np.typing.NDArray[np.bool_]:
+def _meets(seen: Columns, instance: GroundAction) -> np.typing.NDArray[np.bool_]:
     """Where a step by an instance is possible, and meets the demand that it is owed."""
     possible = _truth(seen, instance.guard)
     if instance.action.fair is None or not instance.action.fair.is_of_any:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.exploration.columned import step, truths
 from herdspec.check.exploration.exploration import Story
 from herdspec.check.exploration.initial import Initial
+from herdspec.check.exploration.numpy_engine import step, truths
 from herdspec.check.running.run import Machine, Step
 from herdspec.check.running.starts import initially
 from herdspec.check.running.undefined import undefined_step
 from herdspec.engine.columns import BitField, Columns, Key, Packing, Words
-from herdspec.engine.ground import Instance
+from herdspec.engine.ground import GroundAction
 from herdspec.language import graph as g
 from herdspec.language.surface import Spec, Undefined
 
@@ -41,7 +41,7 @@ class PathLink(NamedTuple):
 Chain = Sequence[PathLink]
 
 
-class Teller:
+class StoryRenderer:
     """Tells paths through packed states as paths of the plain Python."""
 
     def __init__(self, machine: Machine, packing: Packing) -> None:
@@ -73,7 +73,7 @@ class Teller:
             steps.append(self._step_by(present, taken, row, instance))
         return Story(initial, steps, initially=initially(self.machine, initial))
 
-    def story_of_undefined(self, chain: Chain, instance: Instance) -> Story:
+    def story_of_undefined(self, chain: Chain, instance: GroundAction) -> Story:
         """The story of a step that has no meaning: it is named last, and changes nothing."""
         story = self.story(chain)
         present = story.steps[-1].state if story.steps else story.initial
@@ -129,7 +129,7 @@ class Teller:
         if after is not None:
             yield Step(instance.action, arguments, after)
 
-    def _step_by(self, present: Spec, taken: int, state: Numbers, instance: Instance) -> Step:
+    def _step_by(self, present: Spec, taken: int, state: Numbers, instance: GroundAction) -> Step:
         """The step of the plain Python that is, up to renaming, this instance from this state."""
         columns = Columns(self.packing, np.array([state], np.uint64))
         _, made = step(columns, instance, np.array([0]))

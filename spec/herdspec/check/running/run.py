@@ -16,7 +16,7 @@ from herdspec.engine.ground import FAULTS, LARGEST, Ground, Number
 from herdspec.language import graph as g
 from herdspec.language.specification import (
     Action,
-    Promise,
+    DeclaredProperty,
     Specification,
     sort_classes,
     specification,
@@ -192,11 +192,11 @@ class Machine:
             for n, slot in zip(numbers, slots, strict=True)
         )
 
-    def holds(self, promise: Promise, *states: Spec) -> bool:
+    def holds(self, promise: DeclaredProperty, *states: Spec) -> bool:
         """Tells whether a property holds of a state (of two, for a step)."""
         return bool(self.evaluated(promise, *states))
 
-    def evaluated(self, promise: Promise, *given: Any) -> Any:
+    def evaluated(self, promise: DeclaredProperty, *given: Any) -> Any:
         """The value of a property's Python; without a meaning, it fails (of a pair: is due)."""
         with sizes_of_sorts(self.sizes):
             try:

@@ -31,12 +31,12 @@ from herdspec.check.running.run import Machine, Step
 from herdspec.check.running.starts import initially
 from herdspec.check.running.undefined import undefined_step
 from herdspec.engine.bits import BitEmitter, Key, Terms
-from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.ground import Ground, GroundAction
 from herdspec.engine.starts import Start, starts
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Spec
 from herdspec.language.types import BOOL
 
@@ -140,7 +140,7 @@ class Searcher:
     """The runs of a ground spec as formulas, one step longer at a time."""
 
     def __init__(
-        self, ground: Ground, promises: list[Promise], resources: int, found: Search
+        self, ground: Ground, promises: list[DeclaredProperty], resources: int, found: Search
     ) -> None:
         self.ground = ground
         self.found = found
@@ -148,7 +148,7 @@ class Searcher:
         self.emit = BitEmitter(ground)
         self.solver = z3.SolverFor("QF_FD", ctx=self.emit.context)
         self.solver.set("rlimit", resources)
-        self.open: dict[str, Promise | None] = {p.name: p for p in promises}
+        self.open: dict[str, DeclaredProperty | None] = {p.name: p for p in promises}
         self.formulas = {p.name: ground.property(p) for p in promises}
         self.starts = starts(ground) if ground.spec.starts else []
         self.instances = ground.instances
@@ -212,7 +212,7 @@ class Searcher:
         if self.solver.check(self.switch(beyond)) != z3.unsat:
             self.found.cut, self.found.left_out = 0, cut_by_start(self.ground, start)
 
-    def choice(self, name: str, instances: tuple[Instance, ...]) -> Any:
+    def choice(self, name: str, instances: tuple[GroundAction, ...]) -> Any:
         """Which of these instances is taken."""
         chosen = z3.BitVec(name, max(len(instances).bit_length(), 1), self.emit.context)
         self.solver.add(z3.ULT(chosen, len(instances)))
@@ -246,7 +246,11 @@ class Searcher:
                 return
 
     def step_between(
-        self, chosen: Any, instances: tuple[Instance, ...], before: Terms, after: Mapping[Key, Any]
+        self,
+        chosen: Any,
+        instances: tuple[GroundAction, ...],
+        before: Terms,
+        after: Mapping[Key, Any],
     ) -> None:
         """The chosen instance is possible, and leads from one state to the other."""
         taken = [chosen == k for k in range(len(instances))]
@@ -304,7 +308,7 @@ class Searcher:
             elif depth:
                 yield name, z3.Not(self.between(self.formulas[name]))
 
-    def is_undefined(self, instance: Instance) -> Any:
+    def is_undefined(self, instance: GroundAction) -> Any:
         """The formula that a step from the last state would have no meaning."""
         last = self.emit.over(self.states[-1])
         return last.of(g.conj(self.limit, instance.guard, g.negate(instance.defined)))

@@ -27,7 +27,7 @@ from herdspec.check.simulation.walks import Herd, Walk, Watched
 from herdspec.engine.ground import Ground
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Spec, Undefined
 
 LENGTH = 100
@@ -208,7 +208,7 @@ class Retold:
         ground = machine.ground
         self.slots = list(ground.slots.values())
         known = {p.name: p for p in machine.spec.properties}
-        self.promise: Promise | None = known.get(name)
+        self.promise: DeclaredProperty | None = known.get(name)
 
     def story(self, walk: Walk) -> Story:
         """The walk, without the steps that what it shows does not need."""

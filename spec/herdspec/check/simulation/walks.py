@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.verdict import ALWAYS_A_STEP
 from herdspec.engine.columns import Column, Key, holding
-from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.ground import Ground, GroundAction
 from herdspec.engine.rows import Evaluated, Picked, Table, emitted
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
@@ -51,7 +51,7 @@ class Walk:
     instances: tuple[int, ...]
 
 
-class Chance:
+class RandomChoices:
     """
     The choices of walkers: first an action, by weights that follow coverage, then its arguments.
 
@@ -262,7 +262,7 @@ class Herd:
         walkers: int, length: int, seed: int, asked: Mapping[str, float],
     ) -> None:  # fmt: skip
         self.ground, self.watched = ground, watched
-        self.instances: tuple[Instance, ...] = ground.instances
+        self.instances: tuple[GroundAction, ...] = ground.instances
         self.order = {key: k for k, key in enumerate(ground.slots)}
         guards = [i.guard for i in self.instances]
         self.look = self._emitted([*watched.always.values(), watched.limit, *guards])
@@ -274,7 +274,7 @@ class Herd:
         self.actions, spans = _spans(self.instances)
         disturbs = [a.disturbs for a in self.actions]
         weights = [asked.get(a.name, 1.0) for a in self.actions]
-        self.chance = Chance(spans, disturbs, weights, seed)
+        self.chance = RandomChoices(spans, disturbs, weights, seed)
         widest = max((slot.values - 1).bit_length() for slot in ground.slots.values())
         self.starts: Table = starts.T.astype(holding(widest), order="C")
         self.start = self.chance.random.integers(0, self.starts.shape[1], walkers)
@@ -466,7 +466,7 @@ class Stride:
     the function gives `conditions` first: whether the step has a meaning, whether it fits.
     """
 
-    def __init__(self, instance: Instance, ground: Ground, order: Mapping[Key, int]) -> None:
+    def __init__(self, instance: GroundAction, ground: Ground, order: Mapping[Key, int]) -> None:
         self.is_partial = instance.defined is not g.TRUE
         wanted = [e for e in (instance.defined, instance.fits) if e is not g.TRUE]
         self.conditions = len(wanted)
@@ -495,7 +495,7 @@ class Stride:
         return np.logical_and.reduce(tests) if tests else None
 
 
-def _spans(instances: Sequence[Instance]) -> tuple[list[Action], list[tuple[int, int]]]:
+def _spans(instances: Sequence[GroundAction]) -> tuple[list[Action], list[tuple[int, int]]]:
     """The actions that have instances, and where these stand: all of one action in a row."""
     firsts: dict[str, int] = {}
     for number, instance in enumerate(instances):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from herdspec.check.plans import (
     QUICK,
-    Looked,
+    CheckConfig,
     Scale,
     exploration,
     flawed,
@@ -159,18 +159,18 @@ def planned(scale: Scale) -> Plan:
 
 def central(
     spec: Specification, members: int, partitions: int, brokers: int, *, faults: int
-) -> Looked:
+) -> CheckConfig:
     """The verified central coordinator, at a size at which nothing is cut."""
     sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
-    return Looked("verified", spec, sizes, faults, bound=4 + faults)
+    return CheckConfig("verified", spec, sizes, faults, bound=4 + faults)
 
 
-def held() -> Looked:
+def held() -> CheckConfig:
     """The central coordinator, at a size at which code is taken along every step in minutes."""
     return central(verified(), 1, 1, 1, faults=1)
 
 
-def mistaken() -> list[Looked]:
+def mistaken() -> list[CheckConfig]:
     """All that the central coordinator promises, at sizes at which most of its mistakes show."""
     from herdspec.protocols.central_coordinator.properties import NOTICING
 
@@ -182,12 +182,12 @@ def mistaken() -> list[Looked]:
     ]
 
 
-def owed(members: int, partitions: int, brokers: int, *, faults: int) -> Looked:
+def owed(members: int, partitions: int, brokers: int, *, faults: int) -> CheckConfig:
     """The contract of every group protocol, at a size at which nothing is cut."""
     from herdspec.protocols.contract.properties import RESETTING
 
     sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
-    return Looked("contract", RESETTING, sizes, faults, bound=14)
+    return CheckConfig("contract", RESETTING, sizes, faults, bound=14)
 
 
 def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:

@@ -40,10 +40,10 @@ its reads come after its writes.
 from __future__ import annotations
 
 from herdspec import action, command, fault, initial, require, weak
-from herdspec.protocols.central_coordinator.state import CoordinatedGroup
-from herdspec.protocols.central_coordinator.survivors import (  # `mutate` looks here
+from herdspec.protocols.central_coordinator.accepted_mutants import (  # `mutate` looks here
     SURVIVORS as SURVIVORS,
 )
+from herdspec.protocols.central_coordinator.state import CoordinatedGroup
 from herdspec.protocols.central_coordinator.values import Asked as Asked
 from herdspec.protocols.central_coordinator.values import Kind as Kind
 from herdspec.protocols.central_coordinator.values import Message as Message

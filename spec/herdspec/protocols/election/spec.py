@@ -29,7 +29,9 @@ from __future__ import annotations
 from enum import Enum
 
 from herdspec import Nat, Sort, Spec, action, command, each, fault, require
-from herdspec.protocols.election.survivors import SURVIVORS as SURVIVORS  # `mutate` looks here
+from herdspec.protocols.election.accepted_mutants import (
+    SURVIVORS as SURVIVORS,  # `mutate` looks here
+)
 
 
 class Broker(Sort):

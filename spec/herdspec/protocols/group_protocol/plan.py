@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from herdspec.check.plans import (
     MISTAKEN,
     QUICK,
-    Looked,
+    CheckConfig,
     Scale,
     exploration,
     flawed,
@@ -181,40 +181,40 @@ def positioned() -> tuple[Check, ...]:
     alone = {"Broker": 1, "Member": 1, "Partition": 1}
     return (
         proof("positions", POSITIONS),
-        liveness(Looked("positions", POSITIONS, alone, 2, bound=BOUND)),
-        liveness(Looked("positions", POSITIONS, {**alone, "Member": 2}, 0, bound=BOUND)),
+        liveness(CheckConfig("positions", POSITIONS, alone, 2, bound=BOUND)),
+        liveness(CheckConfig("positions", POSITIONS, {**alone, "Member": 2}, 0, bound=BOUND)),
     )
 
 
-def varied_told(name: str, *, faults: int | None = None) -> Looked:
+def varied_told(name: str, *, faults: int | None = None) -> CheckConfig:
     """A variant: two members, two protocols to choose from, one of everything else."""
     spec = variants()[name]
     sizes = {sort: 2 if sort in ("Member", "Assignor") else 1 for sort in spec.sorts}
     most = 2 if name.startswith("administered") else 1
-    return Looked(name, spec, sizes, most if faults is None else faults, bound=BOUND)
+    return CheckConfig(name, spec, sizes, most if faults is None else faults, bound=BOUND)
 
 
-def resized(looked: Looked, **sizes: int) -> Looked:
+def resized(looked: CheckConfig, **sizes: int) -> CheckConfig:
     """A check configuration with other numbers of some sorts."""
     return replace(looked, sizes={**looked.sizes, **sizes})
 
 
 def group(
     spec: Specification, brokers: int, members: int, partitions: int, *, faults: int
-) -> Looked:
+) -> CheckConfig:
     """The group protocol, at a size at which nothing is cut."""
     sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
-    return Looked("verified", spec, sizes, faults, bound=BOUND)
+    return CheckConfig("verified", spec, sizes, faults, bound=BOUND)
 
 
-def told(brokers: int, members: int, partitions: int, *, faults: int) -> Looked:
+def told(brokers: int, members: int, partitions: int, *, faults: int) -> CheckConfig:
     """The group protocol and all that is known of it, as code is held to it."""
     from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
 
     return group(GROUP_PROTOCOL, brokers, members, partitions, faults=faults)
 
 
-def held() -> Looked:
+def held() -> CheckConfig:
     """The group protocol, at a size at which code is taken along every step in seconds."""
     return told(1, 1, 1, faults=1)
 
@@ -226,7 +226,7 @@ def contract() -> Specification:
     return STORED_MEMBERS
 
 
-def mistaken() -> list[Looked]:
+def mistaken() -> list[CheckConfig]:
     """All that is promised and watched, at sizes at which most mistakes show."""
     from herdspec.protocols.group_protocol.watched import WATCHED_GROUP
 

@@ -36,10 +36,10 @@ from herdspec import action, command, fault, initial, require, weak
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member as Member
 from herdspec.protocols.group import Partition as Partition
-from herdspec.protocols.group_protocol.state import ProtocolGroup
-from herdspec.protocols.group_protocol.survivors import (
+from herdspec.protocols.group_protocol.accepted_mutants import (
     SURVIVORS as SURVIVORS,
 )  # `mutate` looks here
+from herdspec.protocols.group_protocol.state import ProtocolGroup
 from herdspec.protocols.group_protocol.values import Awaited as Awaited
 from herdspec.protocols.group_protocol.values import Entry as Entry
 from herdspec.protocols.group_protocol.values import GroupAnswer as GroupAnswer

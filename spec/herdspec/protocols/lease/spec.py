@@ -33,7 +33,7 @@ from enum import Enum
 
 from herdspec import Nat, Spec, action, command, each, fault, require
 from herdspec.protocols.group import Member as Member
-from herdspec.protocols.lease.survivors import SURVIVORS as SURVIVORS  # `mutate` looks here
+from herdspec.protocols.lease.accepted_mutants import SURVIVORS as SURVIVORS  # `mutate` looks here
 
 
 class Request(Enum):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from herdspec.check.plans import (
     MISTAKEN,
     QUICK,
-    Looked,
+    CheckConfig,
     Scale,
     exploration,
     flawed,
@@ -132,7 +132,7 @@ def leases() -> tuple[Check, ...]:
 
     one, alone = {"Member": 1}, {"Member": 1, "Partition": 1}
     return (
-        exploration(Looked("lease", LEASE_CLOCKS, {"Member": 2}, 1, bound=LENGTH)),
+        exploration(CheckConfig("lease", LEASE_CLOCKS, {"Member": 2}, 1, bound=LENGTH)),
         proof("lease", ANY_CLOCKS),
         refinement(
             "lease", REFINEMENT_ANY, MISTAKEN, sizes=one, bound=LENGTH, looked_at=REFINEMENT
@@ -142,25 +142,25 @@ def leases() -> tuple[Check, ...]:
     )
 
 
-def group(spec: Specification, members: int, partitions: int, *, faults: int) -> Looked:
+def group(spec: Specification, members: int, partitions: int, *, faults: int) -> CheckConfig:
     """Self-rebalancing consumers, at a size at which nothing is cut."""
     sizes = {"Member": members, "Partition": partitions}
-    return Looked("verified", spec, sizes, faults, bound=BOUND)
+    return CheckConfig("verified", spec, sizes, faults, bound=BOUND)
 
 
-def noticing(members: int, partitions: int, *, faults: int) -> Looked:
+def noticing(members: int, partitions: int, *, faults: int) -> CheckConfig:
     """All that is promised, of a group at such a size."""
     from herdspec.protocols.self_rebalancing.properties import NOTICING
 
     return group(NOTICING, members, partitions, faults=faults)
 
 
-def held() -> Looked:
+def held() -> CheckConfig:
     """The herd, at a size at which code is taken along every step in seconds."""
     return noticing(2, 1, faults=0)
 
 
-def mistaken() -> list[Looked]:
+def mistaken() -> list[CheckConfig]:
     """All that is promised, at a size at which most mistakes show."""
     return [noticing(2, 1, faults=1)]
 

@@ -37,10 +37,10 @@ from __future__ import annotations
 from herdspec import action, command, fault, initial, require, weak
 from herdspec.protocols.group import Member as Member
 from herdspec.protocols.group import Partition as Partition
-from herdspec.protocols.self_rebalancing.state import RebalancingGroup
-from herdspec.protocols.self_rebalancing.survivors import (  # `mutate` looks here
+from herdspec.protocols.self_rebalancing.accepted_mutants import (  # `mutate` looks here
     SURVIVORS as SURVIVORS,
 )
+from herdspec.protocols.self_rebalancing.state import RebalancingGroup
 from herdspec.protocols.self_rebalancing.values import RETRIES as RETRIES
 from herdspec.protocols.self_rebalancing.values import Rank
 from herdspec.protocols.self_rebalancing.values import Rebalance as Rebalance

@@ -19,11 +19,11 @@ from typing import Any, Self
 
 from herdproof.cli.run.demo.plan import LEASE_S, PING_S, SESSION_S, Do
 from herdproof.kafka.embedded import EmbeddedKafka
-from herdproof.minder import Minder
 from herdproof.ports import LOOPBACK, free_ports
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.election.elector import read_leader
 from herdproof.servers import ServerFailed, eventually
+from herdproof.supervisor import Supervisor
 from herdproof.zookeeper.client import Client
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Answer, Data, Get
@@ -114,7 +114,7 @@ class Cluster:
         (self.out / "logs").mkdir()
         self._say("ZooKeeper starts")
         self.zookeeper = self._stack.enter_context(EmbeddedZooKeeper())
-        self._minder = Minder()
+        self._minder = Supervisor()
         self._stack.callback(self._minder.close)
         self._open_roads()
         self._say("Kafka and the coordinators start")

@@ -37,7 +37,7 @@ from herdproof.protocols.central_coordinator.events import (
     Report,
     Send,
 )
-from herdproof.protocols.central_coordinator.steps import ConsumerAction, Step
+from herdproof.protocols.central_coordinator.steps import ConsumerAction, CoordinationStep
 from herdproof.protocols.central_coordinator.wire.errors import WireError
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
@@ -165,19 +165,19 @@ class Connector:
         """Until when records may be delivered: not at all while no fetcher runs."""
         return 0 if self.consumption.fetcher_stopped else self.lease_ends_ms
 
-    def tell_lease(self) -> list[Step]:
+    def tell_lease(self) -> list[CoordinationStep]:
         """Tell of a lease that ends at another time than the last step told."""
         self.is_told = True
         same = self._told_until_ms == self.delivers_until_ms
         return [] if same else self._step("renew_lease")
 
-    def give_up(self, until_ms: int) -> list[Step]:
+    def give_up(self, until_ms: int) -> list[CoordinationStep]:
         """Tell, once, of the last step over this connection, and until when is delivered after."""
         told = self.lose_touch(until_ms)
         self.connection = None
         return told
 
-    def lose_touch(self, until_ms: int) -> list[Step]:
+    def lose_touch(self, until_ms: int) -> list[CoordinationStep]:
         """Tell that the connection is gone, while something is delivered until then."""
         told = self._step("on_lost_connection")
         return [replace(step, until_ms=until_ms) for step in told]
@@ -186,12 +186,12 @@ class Connector:
         self, action: ConsumerAction, generation: int = 0,
         partitions: tuple[Offset, ...] | None = None, *, of: Frame | None = None,
         outcome: str = "", subscription: str = "",
-    ) -> list[Step]:  # fmt: skip
+    ) -> list[CoordinationStep]:  # fmt: skip
         """A step over this connection; to answer a copy `of` a request is none."""
         if self.connection is None or (of is not None and not self._unanswered):
             return []
         self.is_told, self._told_until_ms = True, self.delivers_until_ms
-        step = Step(
+        step = CoordinationStep(
             action=action, group=self.group, consumer=self.consumption.consumer_id,
             connection=self.connection, epoch=(of or self.consumption).epoch,
             generation=generation, partitions=partitions or (), subscription=subscription,

@@ -44,7 +44,7 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame
 from herdproof.shells.clock import now_ms
 from herdproof.who_listens import Listening, who_listens
@@ -154,7 +154,7 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
     def _carry_out_own(
-        self, effect: Connect | Send | Close | WakeAt | Failed | Report | Step
+        self, effect: Connect | Send | Close | WakeAt | Failed | Report | CoordinationStep
     ) -> None:  # fmt: skip
         match effect:
             case Connect(number, host, port):
@@ -170,7 +170,7 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
                 self._streams.end(_FAILURES.get(error_name, HerdError)(why))
             case Report():
                 self._tell(effect)
-            case Step():
+            case CoordinationStep():
                 pass  # for whoever observes
             case _:
                 assert_never(effect)

@@ -16,7 +16,7 @@ from functools import partial
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.offsets import Offset, text_of
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
-from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, Registered
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.wire.errors import WireError
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -36,7 +36,7 @@ class Commits(CorePart):
         self._server = context.server
         self._offsets = context.offsets
 
-    def note(self, member: Member, generation: int, offsets: tuple[Offset, ...]) -> None:
+    def note(self, member: Registered, generation: int, offsets: tuple[Offset, ...]) -> None:
         """A member with auto_commit answers with what it has consumed."""
         if not member.auto_commit:
             return
@@ -75,7 +75,9 @@ class Commits(CorePart):
             group.name, partial(self._committed, number, frame, group.name, offsets)
         )
 
-    def _may_say(self, group: Group, member: Member, partition: Partition, generation: int) -> bool:
+    def _may_say(
+        self, group: Group, member: Registered, partition: Partition, generation: int
+    ) -> bool:
         """True if what a member says of a partition is of its present owner."""
         return group.owns(member, partition, generation)
 

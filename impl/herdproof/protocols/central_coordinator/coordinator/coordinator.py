@@ -54,7 +54,12 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.steps import CLOSED, LEFT, CoordinatorAction, Step
+from herdproof.protocols.central_coordinator.steps import (
+    CLOSED,
+    LEFT,
+    CoordinationStep,
+    CoordinatorAction,
+)
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     Consult,
@@ -256,7 +261,7 @@ class Coordinator:
         self.context.epoch = epoch
         self.context.leads = True
         self.membership.elected_ms = self.membership.expiry.elected_ms = self.outbox.now_ms
-        self.outbox.emit(Step(action="coordinator_startup", epoch=epoch))
+        self.outbox.emit(CoordinationStep(action="coordinator_startup", epoch=epoch))
         self.outbox.report(What.COORDINATOR_STARTUP, epoch=epoch)
         self._read_all()
 
@@ -317,7 +322,7 @@ class Coordinator:
     def handle_new_session(self, why: str) -> None:
         """Close every channel, then forget everything."""
         if self.epoch is not None:
-            self.outbox.emit(Step(action="step_down", epoch=self.epoch))
+            self.outbox.emit(CoordinationStep(action="step_down", epoch=self.epoch))
         self.socket_server.close_all(why)
         if self.epoch is not None:
             self.outbox.report(What.STEPPED_DOWN, epoch=self.epoch, why=why)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from herdproof.consuming.assignment import Partition, Share
 from herdproof.consuming.offsets import Offset
 from herdproof.consuming.subscription import Named, Subscription
-from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep, CoordinatorAction
 
 
 class Phase(Enum):
@@ -53,7 +53,7 @@ NEXT: Mapping[Phase, frozenset[Phase]] = {
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class Registered:
     """A live registration; times are in milliseconds."""
 
     registration: str
@@ -85,9 +85,9 @@ class Member:
     def step(
         self, action: CoordinatorAction, generation: int = 0, partitions: tuple[Offset, ...] = (),
         outcome: str = "",
-    ) -> Step:  # fmt: skip
+    ) -> CoordinationStep:  # fmt: skip
         """A step that concerns this member."""
-        return Step(
+        return CoordinationStep(
             action=action, group=self.group, generation=generation, consumer=self.consumer_id,
             member=self.registration, connection=self.connection, partitions=partitions,
             outcome=outcome,
@@ -95,7 +95,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Ghost:
+class LeaseHolder:
     """A registration that is gone, but may fetch until its lease is over."""
 
     registration: str
@@ -197,11 +197,11 @@ class Group:
     """Partitions by their owners, if anybody has asked for these."""
 
     # Who it is made of.
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, Registered] = field(default_factory=dict)
     """The live registrations, by their names."""
-    joining: dict[int, Member] = field(default_factory=dict)
+    joining: dict[int, Registered] = field(default_factory=dict)
     """The registrations that are not admitted yet, by channel."""
-    ghosts: dict[str, Ghost] = field(default_factory=dict)
+    ghosts: dict[str, LeaseHolder] = field(default_factory=dict)
     expected: dict[str, Subscription | None] = field(default_factory=dict)
     """Consumers that a former coordinator knew and that have not registered with this one."""
 
@@ -231,15 +231,17 @@ class Group:
             or any(g.consumer_id == consumer_id for g in self.ghosts.values())
         )
 
-    def step(self, action: CoordinatorAction, outcome: str = "") -> Step:
+    def step(self, action: CoordinatorAction, outcome: str = "") -> CoordinationStep:
         """A step that concerns this group, in its present generation."""
-        return Step(action=action, group=self.name, generation=self.generation, outcome=outcome)
+        return CoordinationStep(
+            action=action, group=self.name, generation=self.generation, outcome=outcome
+        )
 
     def is_closed(self) -> bool:
         """True if nobody is admitted, and no offset taken: its owners are being written."""
         return self.phase in (Phase.FLUSHING, Phase.WRITING)
 
-    def owns(self, member: Member, partition: Partition, generation: int) -> bool:
+    def owns(self, member: Registered, partition: Partition, generation: int) -> bool:
         """True if a member may say, of this generation, what is consumed of this partition."""
         owner = self.owners.get(partition)
         return (

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from herdproof.protocols.central_coordinator.events import Ask, CoordinatorEffect, Report
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.zookeeper.operations import Answer, Operation
 
 Then: TypeAlias = Callable[[Answer], None]
@@ -37,7 +37,7 @@ class Outbox:
         self.now_ms = 0
         self.effects: list[CoordinatorEffect] = []
         self.asked: dict[int, Then] = {}
-        self.waiting: deque[tuple[Ask, Step | None] | _Each] = deque()
+        self.waiting: deque[tuple[Ask, CoordinationStep | None] | _Each] = deque()
         """Questions that are put by the next ticks, in order."""
         self.number = 0
 
@@ -54,7 +54,7 @@ class Outbox:
         """True if this event has led to so much that the rest is better done by the next tick."""
         return len(self.effects) >= FULL
 
-    def ask(self, operation: Operation, then: Then, step: Step | None = None) -> int:
+    def ask(self, operation: Operation, then: Then, step: CoordinationStep | None = None) -> int:
         """Ask ZooKeeper, which may be a step, and go on with its answer; the question's number."""
         ask = self._numbered(operation, then)
         if self.waiting or self.is_full():
@@ -74,7 +74,7 @@ class Outbox:
         self.asked[self.number] = then
         return Ask(self.number, operation)
 
-    def _put(self, ask: Ask, step: Step | None) -> None:
+    def _put(self, ask: Ask, step: CoordinationStep | None) -> None:
         if step is not None:
             self.effects.append(replace(step, number=ask.number))
         self.effects.append(ask)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
-from herdproof.protocols.central_coordinator.coordinator.groups import Member
+from herdproof.protocols.central_coordinator.coordinator.groups import Registered
 from herdproof.protocols.central_coordinator.events import Close, Send
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import CoordinatorAction
@@ -71,7 +71,7 @@ class Channel:
     """Under this key the answer to a request is waited for."""
     expired: Expired
     """Told when none comes; made once, since very many wait at a time."""
-    member: Member | None = None
+    member: Registered | None = None
     registers: bool = False
     """A Register came over it; there is only one."""
     correlation_id: int = 0
@@ -115,7 +115,7 @@ class SocketServer(CorePart):
         self._purgatory.clear(("register", number))
         self.channels[number].registers = True
 
-    def registered(self, number: int, member: Member) -> None:
+    def registered(self, number: int, member: Registered) -> None:
         """A consumer has registered over a channel: it is to be sent requests."""
         self.channels[number].member = member
 

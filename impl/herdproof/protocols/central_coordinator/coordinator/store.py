@@ -25,7 +25,7 @@ from typing import TypeAlias
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.election.elector import fenced
 from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
@@ -58,7 +58,7 @@ class CommitPoint:
     path: str
     data: Callable[[int], bytes]
     """Its data, given the number of transactions."""
-    step: Step | None = None
+    step: CoordinationStep | None = None
     """Step of the protocol that its write is, if it is one."""
 
 
@@ -187,7 +187,7 @@ class Store(CorePart):
             job.parts.popleft()
         self._finish(job, StoreResult.DONE)
 
-    def _step(self, job: Job) -> Step | None:
+    def _step(self, job: Job) -> CoordinationStep | None:
         """
         The step of the protocol that is taken by asking for the transaction, if it is one.
 
@@ -199,7 +199,9 @@ class Store(CorePart):
         if not offsets:
             return None
         epoch = self._context.epoch
-        return Step(action="flush_offsets", group=job.group, epoch=epoch, partitions=offsets)
+        return CoordinationStep(
+            action="flush_offsets", group=job.group, epoch=epoch, partitions=offsets
+        )
 
     def _fenced(self, operations: tuple[Write, ...]) -> Multi:
         return fenced(self._paths.election, self._context.epoch, operations)
@@ -274,7 +276,9 @@ class Store(CorePart):
         is_done = isinstance(answer, Done)
         if job.step and not (is_done and job.point and len(job.parts) > 1):
             outcome = outcome_of(answer)
-            step = Step(action="answered", group=job.group, number=job.step, outcome=outcome)
+            step = CoordinationStep(
+                action="answered", group=job.group, number=job.step, outcome=outcome
+            )
             self._outbox.emit(step)
             job.step = 0
         if isinstance(answer, Done):

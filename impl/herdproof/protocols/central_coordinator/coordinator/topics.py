@@ -21,7 +21,7 @@ from herdproof.protocols.central_coordinator.coordinator.context import Context,
 from herdproof.protocols.central_coordinator.coordinator.outbox import Question
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.matches import has_row
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import Answer, Children, Data, Get, Names, Refusal, Why
 
@@ -165,7 +165,7 @@ class TopicListeners(CorePart):
         """TopicPartitionChangeListener: tell if the topic's partitions are not those known."""
         if self.topics.get(topic) != partitions:
             there = tuple(Offset(topic, number, NO_OFFSET) for number in partitions)
-            self._outbox.emit(Step(action="topic_change_listener", partitions=there))
+            self._outbox.emit(CoordinationStep(action="topic_change_listener", partitions=there))
             self.topics[topic] = partitions
             self.changes += 1
             if self.are_read:

@@ -35,11 +35,11 @@ from herdproof.protocols.central_coordinator.held.loaded import a_coordinator_ha
 from herdproof.protocols.central_coordinator.simulated.gated import HIDDEN, GatedCentral
 from herdproof.protocols.central_coordinator.simulated.gates import (
     GROUP,
-    Connection,
+    GatedConnection,
     Request,
     topic_of,
 )
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire import messages
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.gated import Impossible
@@ -197,7 +197,7 @@ class CentralCores(PickledAdapter):
             if (topic := topic_of(p.index)) in known and any(w.streams(topic) for w in wants)
         }  # fmt: skip
 
-    def _heirs(self, step: Step) -> dict[int, Member]:
+    def _heirs(self, step: CoordinationStep) -> dict[int, Member]:
         """Whom the owners that are sent name, by the partition's number."""
         return {
             int(topic.removeprefix("t")): Member(self.world.registered[one][0])
@@ -282,7 +282,7 @@ class CentralCores(PickledAdapter):
             self._see_connection(look, m, self.world.connection(m.index))
 
     def _see_connection(
-        self, look: dict[str, Any], m: Member, connection: Connection | None
+        self, look: dict[str, Any], m: Member, connection: GatedConnection | None
     ) -> None:
         look["link"][m] = connection is not None and connection.stands
         up, down = (connection.up, connection.down) if connection else ((), ())

@@ -24,10 +24,10 @@ from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.coordinator.groups import (
-    Ghost,
     Group,
-    Member,
+    LeaseHolder,
     Phase,
+    Registered,
 )
 from herdproof.protocols.central_coordinator.coordinator.members.membership import Membership
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import (
@@ -169,7 +169,7 @@ class EmptyGroupHangs(Rebalancer):
 class AdoptsMeanwhile(Rebalancer):
     """Whoever is adopted need not be stopped: not even by a rebalance that has begun."""
 
-    def member_joined(self, group: Group, member: Member) -> None:
+    def member_joined(self, group: Group, member: Registered) -> None:
         """A member was admitted while the group may be in the middle of a rebalance."""
         if not member.resumed:
             super().member_joined(group, member)
@@ -178,12 +178,12 @@ class AdoptsMeanwhile(Rebalancer):
 class StopKeepsAck(Rebalancer):
     """A Stop leaves it in the books that its member follows an older Start."""
 
-    def _stop(self, group: Group, member: Member) -> None:
+    def _stop(self, group: Group, member: Registered) -> None:
         acked = member.acked
         super()._stop(group, member)
         member.acked = acked
 
-    def stopped(self, group: Group, member: Member) -> None:
+    def stopped(self, group: Group, member: Registered) -> None:
         """A member has answered its Stop; what it had acknowledged it still has."""
         acked = member.acked
         super().stopped(group, member)
@@ -193,7 +193,7 @@ class StopKeepsAck(Rebalancer):
 class MemberById(Rebalancer):
     """A Start gives a member what its consumer owns with a registration that is gone, too."""
 
-    def _start(self, group: Group, member: Member, share: tuple[Offset, ...]) -> None:
+    def _start(self, group: Group, member: Registered, share: tuple[Offset, ...]) -> None:
         offsets = self._first_offsets(group)
         former = [
             Offset(topic, number, offsets.get((topic, number), NO_OFFSET))
@@ -218,7 +218,7 @@ class PartialFailover(Membership):
 class NoLease(Membership):
     """The partitions of who is gone are given away at once, whoever lost it."""
 
-    def _wait_for_lease(self, group: Group, ghost: Ghost) -> None:
+    def _wait_for_lease(self, group: Group, ghost: LeaseHolder) -> None:
         """Whoever is gone is taken to fetch no more."""
 
 
@@ -239,7 +239,9 @@ class Unfenced(Store):
 class StaleCommit(Commits):
     """Offsets are taken from whoever says them, in whichever generation."""
 
-    def _may_say(self, group: Group, member: Member, partition: Partition, generation: int) -> bool:
+    def _may_say(
+        self, group: Group, member: Registered, partition: Partition, generation: int
+    ) -> bool:
         return True
 
 

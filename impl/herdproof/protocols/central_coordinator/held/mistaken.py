@@ -24,7 +24,7 @@ from herdproof.protocols.central_coordinator.held.flawed import (
     coordinator_with,
 )
 from herdproof.protocols.central_coordinator.simulated.gated import GatedCentral
-from herdproof.protocols.central_coordinator.simulated.gates import Broker
+from herdproof.protocols.central_coordinator.simulated.gates import GatedBroker
 from herdproof.protocols.central_coordinator.wire.messages import Start
 from herdproof.zookeeper.operations import Answer, Check, Multi, Operation
 from herdspec.language.specification import Specification
@@ -65,7 +65,7 @@ class LastFence(GatedCentral):
             connection.up[0] = replace(connection.up[0], epoch=0)
         super()._hear(m, b, kind)
 
-    def _perform(self, broker: Broker, operation: Operation) -> Answer:
+    def _perform(self, broker: GatedBroker, operation: Operation) -> Answer:
         """ZooKeeper does what a broker asks; but for its steps, whichever its epoch is."""
         is_step = broker.request is not None and broker.request.ask.operation is operation
         if isinstance(operation, Multi) and not is_step:

@@ -17,7 +17,14 @@ from herdproof.consuming.subscription import (
     parse,
 )
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told, as_told, is_lost, same
+from herdspec.check.observation.inconclusive import (
+    UNKNOWN,
+    Inconclusive,
+    LastReported,
+    as_told,
+    is_lost,
+    same,
+)
 from herdspec.check.observation.observed import Observed
 
 Partition = tuple[str, str]
@@ -87,7 +94,7 @@ class Consumers:
         """Of a partition that was named already, it is now known what was stored before."""
         for field in ("committed", "finished"):
             now = self._entries[field][p]
-            if not isinstance(now, Doubtful) and now < self._stored[p]:
+            if not isinstance(now, Inconclusive) and now < self._stored[p]:
                 self.seen.refine(field, p, self._stored[p])
 
     def close(self, time_ns: int) -> None:
@@ -298,7 +305,7 @@ class Consumers:
 
     def _at(self, finished: int) -> Any:
         """The offset up to which all is finished, or the least that it can be."""
-        return finished if self._hears_all else Told(finished)
+        return finished if self._hears_all else LastReported(finished)
 
     def doubt_finished(self) -> None:
         """Who is heard no more may go on, and of who would hear it lines are missing."""
@@ -365,7 +372,7 @@ class Consumers:
         is_heard = node not in self._unheard
         for p, (m, _) in had.items():
             for field, value in (("consumes", False), ("position", 0), ("resolved", False)):
-                self.seen.set(field, (m, p), value if is_heard else Told(value))
+                self.seen.set(field, (m, p), value if is_heard else LastReported(value))
 
     # ── Lines that are missing ──────────────────────────────────────────────────────────────
 
@@ -397,9 +404,9 @@ class Consumers:
             if p in had:
                 self._by_partition.setdefault(p, {})[line.node] = None
             if self._entries["consumes"][m, p] is UNKNOWN:
-                self.seen.refine("consumes", (m, p), Told(p in had))
+                self.seen.refine("consumes", (m, p), LastReported(p in had))
             if self._entries["position"][m, p] is UNKNOWN:
-                self.seen.refine("position", (m, p), Told(had[p][1] if p in had else 0))
+                self.seen.refine("position", (m, p), LastReported(had[p][1] if p in had else 0))
             if self._entries["resolved"][m, p] is UNKNOWN:
                 start = had[p][1] if p in had else 1
                 self.seen.refine("resolved", (m, p), may_have_resolved(start))
@@ -420,8 +427,8 @@ class Consumers:
 
 
 def may_have_resolved(start: int) -> Any:
-    """False after a stored start; else a `Told`: who began may have resolved that by itself."""
-    return False if start else Told(True)
+    """False after a stored start; else `LastReported`: who began may have resolved that itself."""
+    return False if start else LastReported(True)
 
 
 @cache

@@ -27,7 +27,7 @@ from herdproof.protocols.central_coordinator.judged.consumers import (
 from herdproof.protocols.central_coordinator.judged.writes import StoredFields, is_unsure, name_of
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, action_of
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
-from herdspec.check.observation.doubt import UNKNOWN, Told, is_lost, joined
+from herdspec.check.observation.inconclusive import UNKNOWN, LastReported, is_lost, joined
 from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
@@ -223,7 +223,7 @@ class CentralFields(StoredFields):
             self.seen.forget("accepted", p)
             return
         if is_known and owner == m and generation == line.generation:
-            if type(accepted) is Told or offset > accepted:
+            if type(accepted) is LastReported or offset > accepted:
                 self.seen.suppose("committing", (m, p), offset)
                 self.seen.set("accepted", p, offset)
         else:

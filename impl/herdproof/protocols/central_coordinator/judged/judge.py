@@ -44,7 +44,7 @@ from herdproof.protocols.central_coordinator.judged.telling import TellingFields
 from herdproof.protocols.central_coordinator.traces.connections import Connections
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
-from herdspec.check.observation.doubt import Told
+from herdspec.check.observation.inconclusive import LastReported
 from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import JUDGED, watches_of
 from herdspec.protocols.contract.properties import CONTRACT, PROMISES
@@ -66,7 +66,7 @@ UNDECIDED = {
 
 UNTRACED = Gap(0, 0, "a coordinator has no trace here", COORDINATOR, "", 0)
 
-Left = list[tuple[str, Any, Told]]
+Left = list[tuple[str, Any, LastReported]]
 """Entries that were told last by a process that is not heard any more."""
 
 

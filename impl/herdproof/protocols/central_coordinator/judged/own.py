@@ -17,7 +17,7 @@ from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
-from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told
+from herdspec.check.observation.inconclusive import UNKNOWN, Inconclusive, LastReported
 from herdspec.check.observation.observed import Observed, Ruling
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, OF_ITS_OWN
@@ -79,7 +79,7 @@ class Requests:
                 self._obeys(line)
             return self.seen.step()
         leads = self._entries[LEADS][line.node]
-        if type(leads) is Told:  # it was not its last line
+        if type(leads) is LastReported:  # it was not its last line
             self._entries[LEADS][line.node] = leads.value
         match line.action:
             case "send_ping" | "send_stop" | "send_start":
@@ -123,7 +123,7 @@ class Requests:
         self.seen.add("Broker", b)
         if not leads:
             for m, whose in [*self._entries[BOOKS].items()]:
-                if not isinstance(whose, Doubtful) and whose == b:
+                if not isinstance(whose, Inconclusive) and whose == b:
                     self.seen.set(BOOKS, m, None)
         self.seen.set("phase", b, Phase.IDLE)
         self._set(LEADS, b, leads)
@@ -256,7 +256,7 @@ class Shares:
     def look(self, subscribed: Mapping[Member, Subscription | None]) -> Uneven | None:
         """The group may be stable now: are its shares even?"""
         stage = self._entries["stage"][()]
-        if isinstance(stage, Doubtful) or stage is not Stage.STABLE:
+        if isinstance(stage, Inconclusive) or stage is not Stage.STABLE:
             return None
         found = self._uneven(subscribed)
         if found is None:
@@ -277,7 +277,7 @@ class Shares:
         live = {m: self._entries["live"][m] for m in self._domains["Member"]}
         wanted = {m: subscribed.get(m) for m, v in live.items() if v is True}
         entries = [*live.values(), *(e[p] for e in (known, owner) for p in self._of_all())]
-        if None in wanted.values() or any(isinstance(x, Doubtful) for x in entries):
+        if None in wanted.values() or any(isinstance(x, Inconclusive) for x in entries):
             return None
         for topic in sorted({t for t, _ in self._of_all()}):
             own = [p for p in self._of_all() if p[0] == topic and known[p]]

@@ -21,7 +21,7 @@ from herdproof.protocols.central_coordinator.judged.world_fields import (
 from herdproof.protocols.central_coordinator.judged.world_promises import (
     SETTLED,
     SHARES_ARE_EVEN,
-    Broken,
+    PromiseBroken,
     shown,
 )
 from herdproof.simulator.kafka import Log
@@ -109,7 +109,7 @@ class RunEnd:
 
     def _breaks(self, promise: str, group: GroupFields, how: str) -> None:
         if promise in self._fields.watches:
-            raise Broken(promise, f"{how} in group {group.name}: {promise}.")
+            raise PromiseBroken(promise, f"{how} in group {group.name}: {promise}.")
 
 
 def _streams(member: SimulatedConsumer, topic: str) -> int:

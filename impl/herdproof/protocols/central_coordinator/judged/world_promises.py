@@ -79,7 +79,7 @@ def not_named(spec: Specification) -> set[str]:
     return {f.name for f in spec.fields} - {*INITIAL, *AT_THE_END, *NOT_FILLED}
 
 
-class Broken(Exception):
+class PromiseBroken(Exception):
     """A promise is broken: which, and how."""
 
     def __init__(self, promise: str, how: str) -> None:
@@ -88,13 +88,13 @@ class Broken(Exception):
 
 
 def judge(seen: Observed, watches: Collection[str], *told: object) -> None:
-    """The step in hand is over; `Broken`, if it breaks a promise that is watched."""
+    """The step in hand is over; `PromiseBroken`, if it breaks a promise that is watched."""
     seen.step()
     for found in seen.broken():
         if found.promise.name in watches:
             of = ", ".join(f"{name} = {shown(element)}" for name, element in found.of.items())
             how = f"{' '.join(map(shown, told))}: {found.promise.name}, of {of or 'all'}."
-            raise Broken(found.promise.name, how)
+            raise PromiseBroken(found.promise.name, how)
 
 
 def shown(what: object) -> str:

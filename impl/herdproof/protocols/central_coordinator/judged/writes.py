@@ -11,7 +11,13 @@ from typing import Any
 
 from herdproof.protocols.central_coordinator.judged.consumers import Consumers, Member, Partition
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told, is_lost, joined
+from herdspec.check.observation.inconclusive import (
+    UNKNOWN,
+    Inconclusive,
+    LastReported,
+    is_lost,
+    joined,
+)
 from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
@@ -97,9 +103,9 @@ class StoredFields(Consumers):
         accepted = self._entries["accepted"][p]
         if is_lost(accepted):
             self.seen.refine("accepted", p, offset)
-        elif type(accepted) is Told or offset > accepted:
+        elif type(accepted) is LastReported or offset > accepted:
             owner = self._entries["owner"][p]
-            m = owner.value if type(owner) is Told else owner
+            m = owner.value if type(owner) is LastReported else owner
             if not is_lost(m) and p in self._missed:
                 self.seen.suppose("reported", (m, p), UNKNOWN)
             elif not is_lost(m) and offset in self._said.get(p, {}).get(m, ()):
@@ -131,7 +137,7 @@ class StoredFields(Consumers):
             return
         maybe = {x for _, x in self._maybe.pop(p, ())}
         before = self._settled.pop(p, UNKNOWN)
-        if offset in maybe and before is not UNKNOWN and type(before) is not Told:
+        if offset in maybe and before is not UNKNOWN and type(before) is not LastReported:
             self.seen.refine("committed", p, before)
             self.seen.suppose("storing", p, offset)
             self.seen.set("committed", p, offset)
@@ -224,7 +230,7 @@ class StoredFields(Consumers):
         """Learn again what was finished at least, where lines that told of more may be missing."""
         if self._entries["finished"][p] is UNKNOWN:
             known = (self._entries["position"][m, p] for m in self._members)
-            at = [x for x in known if not isinstance(x, Doubtful)]
+            at = [x for x in known if not isinstance(x, Inconclusive)]
             finished = max([stored, self._at_least.get(p, 0), *at])
             self.seen.refine("finished", p, self._at(finished))
 
@@ -252,7 +258,7 @@ class StoredFields(Consumers):
         self._is_author(write)
         is_heard = name_of(write) not in self._left
         for p, heir in self._heirs(write).items():
-            self.seen.set("owner", p, heir if is_heard or heir is UNKNOWN else Told(heir))
+            self.seen.set("owner", p, heir if is_heard or heir is UNKNOWN else LastReported(heir))
         self.seen.set("generation", (), write.generation)
         for field, value in (
             ("current", False), ("informed", False), ("reported", 0), ("committing", 0)
@@ -268,7 +274,7 @@ class StoredFields(Consumers):
     def _drop_ended(self) -> None:
         """Who consumes and owns nothing, and is counted as nobody's member, is dropped."""
         owners = [self._entries["owner"][p] for p in self._partitions]
-        if self._writes or any(isinstance(m, Doubtful) for m in owners):
+        if self._writes or any(isinstance(m, Inconclusive) for m in owners):
             return
         for m in [*self._members]:
             if self._entries["live"][m] is False and m not in owners and self._has_ended(m):
@@ -285,7 +291,7 @@ class StoredFields(Consumers):
                 self._unwritten()
         generation = self._entries["generation"][()]
         if is_unsure(generation) or generation != line.generation:
-            if not is_lost(generation) and type(generation) is not Told:
+            if not is_lost(generation) and type(generation) is not LastReported:
                 for p in self._partitions:
                     self.seen.forget("owner", p)
             self.seen.refine("generation", (), line.generation)
@@ -302,4 +308,4 @@ def name_of(write: CentralStep) -> tuple[str, int]:
 
 def is_unsure(value: Any) -> bool:
     """True if it need not be what it was when it was told last."""
-    return is_lost(value) or type(value) is Told
+    return is_lost(value) or type(value) is LastReported

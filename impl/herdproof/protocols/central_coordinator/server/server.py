@@ -52,13 +52,13 @@ from herdproof.protocols.central_coordinator.server.configuration import Configu
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.server.twins import Twins
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
-from herdproof.protocols.election.keeper import Keeper
 from herdproof.protocols.election.leader_watch import LeaderWatch
 from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.election.shell import ElectionOver
+from herdproof.protocols.election.zookeeper_session import ZooKeeperSession
 from herdproof.shells.clock import now_ms
 from herdproof.shells.configuration import BadConfiguration
 from herdproof.shells.health import Condition
@@ -117,7 +117,7 @@ class Server:
         self._core = Coordinator(broker_id, sendable(configuration), paths=paths)
         self._loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[None] = self._loop.create_future()
-        self._keeper = Keeper(configuration.zookeeper, broker_id, paths.election, self)
+        self._keeper = ZooKeeperSession(configuration.zookeeper, broker_id, paths.election, self)
         self._registration = Registration(
             paths.coordinator(str(broker_id)), self._advertised, self._keeper.ask,
             lambda: self._keeper.session,
@@ -327,7 +327,7 @@ class Server:
         """Do what the core wants done, in order."""
         for effect in effects:
             match effect:
-                case Step():
+                case CoordinationStep():
                     pass  # for whoever observes
                 case Send(channel=number, frame=frame):
                     if (channel := self._channels.get(number)) and channel.send(frame):

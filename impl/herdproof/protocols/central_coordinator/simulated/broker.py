@@ -33,9 +33,9 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.judged.world_fields import Fields
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
@@ -311,10 +311,10 @@ class SimulatedBroker(Process):
                 self.timeline.after(0, self.post, "election", self._step_down)
             case Report(what):
                 self.here.fields.counts[what] += 1
-            case Step(action="handle_register" | "handle_resume", outcome="accepted"):
+            case CoordinationStep(action="handle_register" | "handle_resume", outcome="accepted"):
                 speaker = self.registers[effect.consumer, effect.connection]
                 speaker.fields.admits(speaker, effect.member)
-            case Step():
+            case CoordinationStep():
                 pass  # for whoever observes
             case _:
                 assert_never(effect)

@@ -48,8 +48,8 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.judged.world_fields import Fields
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Member
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, DrawnMember
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
@@ -87,7 +87,7 @@ class SimulatedConsumer(Process):
     """One consumer's process; `number` is its place in the world, `life` how many began before."""
 
     def __init__(
-        self, world: ConsumerWorld, number: int, life: int, member: Member, clock: Clock
+        self, world: ConsumerWorld, number: int, life: int, member: DrawnMember, clock: Clock
     ) -> None:
         super().__init__(world, f"c{number}", clock)
         self.here = world
@@ -223,7 +223,7 @@ class SimulatedConsumer(Process):
                 if self.core.settings.listens:
                     slow = self.chance.random() < 0.1
                     self._later(3_000.0 if slow else 60.0, self.give, RevocationHandled())
-            case Committed() | Assigned() | Report() | Failed() | Step():
+            case Committed() | Assigned() | Report() | Failed() | CoordinationStep():
                 pass
             case _:
                 assert_never(effect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from herdproof.protocols.central_coordinator.simulated.chance import Fault, Kind, draw_member
+from herdproof.protocols.central_coordinator.simulated.random_runs import Fault, Kind, draw_member
 from herdproof.simulator.session import HOST
 
 if TYPE_CHECKING:

@@ -43,10 +43,10 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.simulated.gates import (
     GROUP,
     NOWHERE,
-    Broker,
     CentralParts,
-    Connection,
-    Member,
+    GatedBroker,
+    GatedConnection,
+    GatedMember,
     topic_of,
 )
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -127,7 +127,7 @@ class GatedCentral(CentralParts):
         for connection in [*old.connections.values()]:
             connection.close_far()
         self.zookeeper.lose_connection(old.session)
-        self.brokers[b] = Broker(self._core(b), self.zookeeper.open(), old.channels)
+        self.brokers[b] = GatedBroker(self._core(b), self.zookeeper.open(), old.channels)
         if self.seat == b:
             self.seat = None
         self.end_leases()
@@ -175,7 +175,7 @@ class GatedCentral(CentralParts):
         answer = Frame(ConsultResponse(ErrorCode.NONE, b, brokers), correlation_id=1)
         self._tell(m, Received(core.channels, answer))
         broker.channels += 1
-        connection = Connection(m, member.life, b, core.channels, broker.channels)
+        connection = GatedConnection(m, member.life, b, core.channels, broker.channels)
         member.connection = broker.connections[broker.channels] = connection
         self._give(b, Opened(broker.channels))
         self._tell(m, Connected(core.channels))
@@ -513,4 +513,4 @@ class GatedCentral(CentralParts):
         return None if node is None else node.data
 
 
-__all__ = ["GROUP", "Broker", "Connection", "GatedCentral", "Member", "topic_of"]
+__all__ = ["GROUP", "GatedBroker", "GatedCentral", "GatedConnection", "GatedMember", "topic_of"]

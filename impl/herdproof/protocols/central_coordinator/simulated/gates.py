@@ -28,7 +28,7 @@ from herdproof.protocols.central_coordinator.events import (
 )
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import (
     Frame,
     Ping,
@@ -141,7 +141,7 @@ class Gates:
         return number == self.sends and type(scheduler).ping(scheduler, number)
 
 
-class Connection:
+class GatedConnection:
     """A connection of one life of a member to a broker, and what is on its way over it."""
 
     def __init__(self, member: int, life: int, broker: int, near: int, far: int) -> None:
@@ -173,7 +173,7 @@ class Request:
     """A write that a broker has sent to ZooKeeper, and what came of it (None: nothing yet)."""
 
     ask: Ask
-    step: Step
+    step: CoordinationStep
     answer: Answer | None = None
 
     @property
@@ -182,7 +182,7 @@ class Request:
         return isinstance(self.answer, Done)
 
 
-class Broker:
+class GatedBroker:
     """One broker: its core, its session, and what waits for it."""
 
     def __init__(self, core: Coordinator, session: int, channels: int = 0) -> None:
@@ -193,7 +193,7 @@ class Broker:
         self.token = 0
         """The epoch that it took up last."""
         self.won = 0
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, GatedConnection] = {}
         self.request: Request | None = None
         """Its write that is under way, if that is a step of the protocol."""
         self.reads: dict[str, Ask] = {}
@@ -220,12 +220,12 @@ class Broker:
         return self.core.groups.get(GROUP)
 
 
-class Member:
+class GatedMember:
     """One member: its core, its connection, and how often it registered."""
 
     def __init__(self, core: ConsumerCore) -> None:
         self.core = core
-        self.connection: Connection | None = None
+        self.connection: GatedConnection | None = None
         self.life = 0
         self.now_ms = 0
         self.commits = 0
@@ -261,10 +261,10 @@ class CentralParts:
         self.elected: int | None = None
         self.registered: dict[str, tuple[int, int]] = {}
         """Of each registration, the member and its life."""
-        self.brokers = [Broker(self._core(b), self.zookeeper.open()) for b in range(brokers)]
+        self.brokers = [GatedBroker(self._core(b), self.zookeeper.open()) for b in range(brokers)]
         known = tuple(Address(f"broker{b}", 1) for b in range(brokers))
         self.members = [
-            Member(consumer(GROUP, f"c{m}", f'{{"{NOWHERE}": 1}}', _CONSUMER, known, m))
+            GatedMember(consumer(GROUP, f"c{m}", f'{{"{NOWHERE}": 1}}', _CONSUMER, known, m))
             for m in range(members)
         ]
         for p in there:
@@ -280,7 +280,7 @@ class CentralParts:
         """True if a partition is there."""
         return self.paths.topic(topic_of(p)) in self.zookeeper.snapshot().nodes
 
-    def booked(self, b: int) -> Iterator[tuple[Connection, Channel]]:
+    def booked(self, b: int) -> Iterator[tuple[GatedConnection, Channel]]:
         """The connections of a broker's members, and what it knows of each."""
         broker = self.brokers[b]
         for member in broker.group.members.values() if broker.group else ():
@@ -314,7 +314,7 @@ class CentralParts:
         broker = self.brokers[b]
         self._give(b, Answered(ask.number, self._perform(broker, ask.operation)))
 
-    def _perform(self, broker: Broker, operation: Operation) -> Answer:
+    def _perform(self, broker: GatedBroker, operation: Operation) -> Answer:
         return self.zookeeper.perform(broker.session, operation)
 
     def _request(self, b: int, action: str = "") -> Request:
@@ -349,12 +349,12 @@ class CentralParts:
     def _give(self, b: int, event: CoordinatorEvent) -> None:
         """Give a core an event, and what that leads to at once."""
         broker = self.brokers[b]
-        steps: dict[int, Step] = {}
+        steps: dict[int, CoordinationStep] = {}
         todo: deque[CoordinatorEvent] = deque([event])
         while todo:
             for effect in broker.core.receive(todo.popleft(), 0):
                 match effect:
-                    case Step(number=number) if number:
+                    case CoordinationStep(number=number) if number:
                         steps[number] = effect
                     case Ask(number, operation):
                         if number in steps and not self._is_stored(steps[number]):
@@ -378,7 +378,7 @@ class CentralParts:
         if isinstance(event, Closed) and event.channel in broker.connections:
             broker.connections.pop(event.channel).close_far()
 
-    def _is_stored(self, step: Step) -> bool:
+    def _is_stored(self, step: CoordinationStep) -> bool:
         """True if this writes offsets once more that are stored, as its answer was lost."""
         nodes = self.zookeeper.snapshot().nodes
         return step.action == "flush_offsets" and all(
@@ -386,13 +386,13 @@ class CentralParts:
             for o in step.partitions
         )
 
-    def _is_awaited(self, broker: Broker, operation: Operation) -> bool:
+    def _is_awaited(self, broker: GatedBroker, operation: Operation) -> bool:
         """True if this reads a topic of which the broker is told later."""
         above = f"{self.paths.topics}/"
         is_topic = isinstance(operation, Get) and operation.path.startswith(above)
         return is_topic and not broker.starts
 
-    def _send(self, broker: Broker, channel: int, frame: Frame) -> None:
+    def _send(self, broker: GatedBroker, channel: int, frame: Frame) -> None:
         connection = broker.connections[channel]
         is_copy = isinstance(frame.message, Ping) and frame.message.num_retries > 0
         if connection.stands and not is_copy:
@@ -462,7 +462,7 @@ class CentralParts:
                 case Close(channel) if connection and channel == connection.near:
                     self._hang_up(member)
 
-    def _hang_up(self, member: Member) -> None:
+    def _hang_up(self, member: GatedMember) -> None:
         """A member closes its end; a broker that has nobody in its books over it learns at once."""
         connection, member.connection = member.connection, None
         assert connection is not None, "it has one"
@@ -472,16 +472,16 @@ class CentralParts:
         if channel is not None and channel.member is None:
             self._give(connection.broker, Closed(connection.far))
 
-    def _stands(self, m: int) -> Connection | None:
+    def _stands(self, m: int) -> GatedConnection | None:
         connection = self.members[m].connection
         return connection if connection is not None and connection.stands else None
 
-    def connection(self, m: int) -> Connection | None:
+    def connection(self, m: int) -> GatedConnection | None:
         """A member's connection, as long as it reads it, or a broker that has it in its books."""
         known = (c for b in range(len(self.brokers)) for c, _ in self.booked(b) if c.member == m)
         return self.members[m].connection or next(known, None)
 
-    def _booked(self, m: int, b: int) -> Connection | None:
+    def _booked(self, m: int, b: int) -> GatedConnection | None:
         """The connection over which a broker has a member in its books."""
         return next((c for c, _ in self.booked(b) if c.member == m), None)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from herdproof.errors import CallerError
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Fault
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run, RunOutcome
 
 

@@ -34,8 +34,8 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.protocols.central_coordinator.simulated.chance import Fault
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.simulated.random_runs import Fault
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ConsultResponse,
@@ -61,7 +61,7 @@ from herdproof.zookeeper.operations import (
 
 ROUTINE = (Tick, Consumed, CommitAsked, Opened, Connected, ConnectFailed, Closed, Fired, Answered)
 """Events that are told only if something came of them."""
-QUIET = (WakeAt, Report, Committed, Assigned, Connect, Step)
+QUIET = (WakeAt, Report, Committed, Assigned, Connect, CoordinationStep)
 """Effects that are not told."""
 TALK = (Ping, PingResponse, Consult, ConsultResponse)
 """Messages that are not told."""
@@ -69,7 +69,7 @@ TALK = (Ping, PingResponse, Consult, ConsultResponse)
 
 def digest(lines: Iterable[Line]) -> str:
     """A number of a whole log: that of another run is another, unless they are the same."""
-    return digest_of(lines, Step)
+    return digest_of(lines, CoordinationStep)
 
 
 def story(lines: Sequence[Line], last: int = 50) -> list[str]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
-from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
+from herdproof.protocols.central_coordinator.simulated.random_runs import Config, Fault
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run, RunOutcome
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, lines_of
 from herdproof.protocols.central_coordinator.tracing import ConsumerTracer, CoordinatorTracer

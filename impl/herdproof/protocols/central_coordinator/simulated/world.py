@@ -22,20 +22,20 @@ from herdproof.protocols.central_coordinator.client.server_cluster import Addres
 from herdproof.protocols.central_coordinator.held.flawed import consumer_with, coordinator_with
 from herdproof.protocols.central_coordinator.judged.world_end import RunEnd
 from herdproof.protocols.central_coordinator.judged.world_fields import Fields
-from herdproof.protocols.central_coordinator.judged.world_promises import PROMISED, Broken
+from herdproof.protocols.central_coordinator.judged.world_promises import PROMISED, PromiseBroken
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
-from herdproof.protocols.central_coordinator.simulated.chance import (
+from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
+from herdproof.protocols.central_coordinator.simulated.faults import strike
+from herdproof.protocols.central_coordinator.simulated.random_runs import (
     Config,
+    DrawnMember,
     Fault,
-    Member,
     draw_faults,
     draw_lateness,
     draw_members,
 )
-from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.faults import strike
 from herdproof.protocols.central_coordinator.simulated.story import Line, digest, story
 from herdproof.protocols.election.held.flawed import elector_with
 from herdproof.simulator.clock import Clock, Timeline
@@ -144,7 +144,7 @@ class Run:
         try:
             with few_collections():
                 self._live()
-        except Broken as broken:
+        except PromiseBroken as broken:
             violation = Violation(broken.promise, self.timeline.now, str(broken))
         return RunOutcome(self.seed, self.config, self.faults, violation, self._counted(), self.log)
 
@@ -165,7 +165,7 @@ class Run:
         else:
             self.brokers[number - 1] = broker
 
-    def start_consumer(self, number: int, member: Member) -> None:
+    def start_consumer(self, number: int, member: DrawnMember) -> None:
         """A consumer's process starts, in the place of the one that was."""
         self._lives += 1
         consumer = SimulatedConsumer(self, number, self._lives, member, self._clock())

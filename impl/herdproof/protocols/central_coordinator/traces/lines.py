@@ -28,12 +28,14 @@ from herdproof.conformance.traces.line import (
     read_texts,
 )
 from herdproof.conformance.traces.ordering import Link
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR, Place
 
 _AS_WRITTEN: dict[Any, Any] = {int: Int, "partitions": tuple[Place, ...]}
 """Types that are not those of the cores' own steps."""
-_FIELDS = [f for f in structs.fields(Step) if f.name not in ("action", "group", "until_ms")]
+_FIELDS = [
+    f for f in structs.fields(CoordinationStep) if f.name not in ("action", "group", "until_ms")
+]
 _TOLD = [
     *((f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type))) for f in _FIELDS),
     ("until_ns", Int),
@@ -60,7 +62,7 @@ _STEP: Any = defstruct("_STEP", _WHO + _TOLD, bases=(Line,), gc=False)
 
 
 class CentralStep(_STEP, gc=False):  # type: ignore[misc, call-arg]
-    """A line of a coordinator or of a consumer: who and when, and what a `Step` tells."""
+    """A line of a coordinator or of a consumer: who and when, and a `CoordinationStep`'s fields."""
 
     @property
     def shared(self) -> bool:

@@ -24,7 +24,7 @@ from functools import cache
 
 from msgspec.structs import replace as replaced
 
-from herdproof.conformance.traces.mapping import Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.standing import Former
 from herdproof.conformance.traces.values import Values
 from herdproof.consuming.offsets import NO_OFFSET, Offset
@@ -168,15 +168,15 @@ class ResumingGroup(CentralGroup):
         self._lost.close()
         self._sent = [self._lost.stored(write) for write in self._sent]
 
-    def is_heard(self, told: Told) -> bool:
+    def is_heard(self, told: DecodedLine) -> bool:
         """True if a coordinator has heard what a member says, and did not lose it."""
         return id(told.line) not in self._lost.lines
 
-    def is_gone(self, told: Told, former: Former, s: State) -> bool:
+    def is_gone(self, told: DecodedLine, former: Former, s: State) -> bool:
         """As before; who may yet be adopted, so late that its lease is over, is counted on."""
         return not self._adoptions[former.key] and super().is_gone(told, former, s)
 
-    def resumes(self, told: Told, s: ResumingMembers) -> Iterable[Way]:
+    def resumes(self, told: DecodedLine, s: ResumingMembers) -> Iterable[Way]:
         """Whoever asked has lost its former connection, and is adopted."""
         m, b, holder = told["m"], told["b"], s.books[told["m"]]
         calls: list[Call] = [("cut", (m,))] if s.link[m] else []
@@ -184,7 +184,7 @@ class ResumingGroup(CentralGroup):
             calls.append(("handle_closed", (m, holder)))
         return [[*calls, ("resume", (m, b)), ("handle_resume", (m, b))]]
 
-    def is_adopted(self, told: Told) -> bool:
+    def is_adopted(self, told: DecodedLine) -> bool:
         """A coordinator has adopted a member; who is refused is as it was."""
         line = told.line
         if not is_adoption(line):
@@ -195,7 +195,7 @@ class ResumingGroup(CentralGroup):
         self.is_registered(told)
         return True
 
-    def found(self, told: Told, s: ResumingMembers) -> Sequence[str]:
+    def found(self, told: DecodedLine, s: ResumingMembers) -> Sequence[str]:
         """The claims that what was read is not less than what is known to be stored, nor more."""
         more = [
             f"{p} is stored at {s.committed[p]}, the trace has read {offset}"
@@ -204,17 +204,17 @@ class ResumingGroup(CentralGroup):
         ]
         return [*more, *self._lost.unread.get(id(told.line), ())]
 
-    def is_its_own(self, told: Told) -> bool:
+    def is_its_own(self, told: DecodedLine) -> bool:
         """True if nobody else has adopted the member since."""
         node = told.line.node
         return bool(self._adopted.get(self._keys[id(told.line)], node) == node)
 
-    def is_obeyed(self, told: Told) -> bool:
+    def is_obeyed(self, told: DecodedLine) -> bool:
         """True if a coordinator has heard what is said to a ping."""
         self.obeys(told)
         return self.is_heard(told)
 
-    def is_noted(self, told: Told) -> bool:
+    def is_noted(self, told: DecodedLine) -> bool:
         """True if a commit is that of a member of its own, and was not lost."""
         return self.is_its_own(told) and self.is_heard(told)
 

@@ -23,7 +23,7 @@ from functools import cache
 from typing import Any
 
 from herdproof.conformance.traces.line import START
-from herdproof.conformance.traces.mapping import ANY, Identities, Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import ANY, DecodedLine, Identities, Row, TraceMap
 from herdproof.conformance.traces.replay import conform_lines as conform
 from herdproof.conformance.traces.standing import Former
 from herdproof.conformance.traces.values import Scale, Values
@@ -56,7 +56,7 @@ MODELLED = frozenset({"accepted", "NOT_COORDINATOR", "STALE_EPOCH"})
 
 
 @dataclass
-class Connection:
+class ReplayedConnection:
     """A consumer's connection to its coordinator, as the replay has it."""
 
     until_ns: int
@@ -84,7 +84,7 @@ class CentralGroup:
         self._sent: list[CentralStep] = []
         """The writes of offsets."""
         self._again = sent_again(lines)
-        self._connections: dict[Key, Connection] = {}
+        self._connections: dict[Key, ReplayedConnection] = {}
         self._heard: dict[tuple[str, int], int] = {}
         """The latest epoch that a consumer's process (its node, and 1, 2, …) has heard of."""
         self._started: set[str] = set()
@@ -204,7 +204,7 @@ class CentralGroup:
 
     # ── Connections and leases ──────────────────────────────────────────────────────────────
 
-    def is_gone(self, told: Told, former: Former, s: State) -> bool:
+    def is_gone(self, told: DecodedLine, former: Former, s: State) -> bool:
         """Nobody counts on that member any more, and it has heard of nothing that is to come."""
         m, connection = former.element, self._connections[former.key]
         return (
@@ -215,11 +215,11 @@ class CentralGroup:
             and all(s.heir[m, p] is None for p in self._partitions)
         )
 
-    def registers(self, told: Told) -> None:
+    def registers(self, told: DecodedLine) -> None:
         """A connection begins."""
-        self._connections[self._keys[id(told.line)]] = Connection(told.line.until_ns)
+        self._connections[self._keys[id(told.line)]] = ReplayedConnection(told.line.until_ns)
 
-    def is_registered(self, told: Told) -> None:
+    def is_registered(self, told: DecodedLine) -> None:
         """A coordinator has taken a Register, and calls the member by a name of its own."""
         line, key = told.line, self._keys[id(told.line)]
         self._connections[key].is_handled = True
@@ -228,13 +228,13 @@ class CentralGroup:
             if name in self._registrations:
                 self._connections[self._registrations[name]].is_released = True
 
-    def registered(self, told: Told, s: State) -> Iterable[Way]:
+    def registered(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A Register is accepted, or refused; over a connection that is closed it is lost."""
         m, b = told["m"], told["b"]
         accepted = told.line.outcome == "accepted"
         return [[("handle_register", (m, b))] if accepted or s.up[m] else []]
 
-    def renews(self, told: Told) -> None:
+    def renews(self, told: DecodedLine) -> None:
         """The end of a lease has moved; or the connection is given up, and nothing is fetched."""
         line = told.line
         connection = self._connections.get(self._keys[id(line)])
@@ -255,7 +255,7 @@ class CentralGroup:
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
-    def starts(self, told: Told, _: State) -> Iterable[Way]:
+    def starts(self, told: DecodedLine, _: State) -> Iterable[Way]:
         """A process of a broker: another one than before, if there was one."""
         line = told.line
         if line.role == CONSUMER or line.node not in self._started:
@@ -263,7 +263,7 @@ class CentralGroup:
             return [[]]
         return [[("restart", (self._broker(line),))]]
 
-    def coordinates(self, told: Told, s: State) -> Iterable[Way]:
+    def coordinates(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A broker coordinates: in an epoch of its own that goes on, or in a new one."""
         b, epoch = told["b"], told.rank("epoch", told.line.epoch)
         if s.election.epoch > epoch:
@@ -279,14 +279,14 @@ class CentralGroup:
             before += [("elect", (other,)), ("lose_session", (other,))]
         return [[*before, ("elect", (b,)), ("coordinator_startup", (b,))]]
 
-    def epoch(self, told: Told, s: State) -> Sequence[str]:
+    def epoch(self, told: DecodedLine, s: State) -> Sequence[str]:
         """It coordinates in the epoch that it tells, unless that is over."""
         epoch = told.rank("epoch", told.line.epoch)
         if s.election.epoch > epoch:
             return ()
         return differences({"the epoch": (s.election.token[told["b"]], epoch)})
 
-    def notices(self, told: Told, s: State) -> Iterable[Way]:
+    def notices(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A topic is known, or has more partitions; whoever tells it first makes them appear."""
         b, calls = told["b"], list[Call]()
         for p, _ in self._places(told.line):
@@ -297,7 +297,7 @@ class CentralGroup:
 
     # ── Requests and answers ────────────────────────────────────────────────────────────────
 
-    def sends(self, told: Told, s: State) -> Sequence[str]:
+    def sends(self, told: DecodedLine, s: State) -> Sequence[str]:
         """The differences between a request and its line; none for a deposed coordinator."""
         m, line = told["m"], told.line
         if s.seat != told["b"]:
@@ -313,14 +313,14 @@ class CentralGroup:
                 wanted[f"where {p} begins"] = (s.begin[m, p], given[p])
         return differences(wanted)
 
-    def obeys(self, told: Told) -> None:
+    def obeys(self, told: DecodedLine) -> None:
         """A request has renewed the lease."""
         self.renews(told)
         process = told.line.node, self._keys[id(told.line)][1]
         self._past = self._heard.get(process, 0)
         self._heard[process] = max(self._past, told.line.epoch)
 
-    def obeyed(self, told: Told, s: State) -> Sequence[str]:
+    def obeyed(self, told: DecodedLine, s: State) -> Sequence[str]:
         """Whose request it was, and what is fetched; of a deposed coordinator's Start nothing."""
         line, m = told.line, told["m"]
         if line.epoch < self._past:
@@ -333,7 +333,7 @@ class CentralGroup:
             "what it fetches": (fetched, dict(self._places(line))),
         })  # fmt: skip
 
-    def reports(self, told: Told, s: State) -> Iterable[Way]:
+    def reports(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """The steps by which what is reported was produced and finished before."""
         m, action, calls = told["m"], told.line.action, list[Call]()
         places = self._places(told.line)
@@ -355,7 +355,7 @@ class CentralGroup:
             return [("serve_owners", (b, named(s, b)))]
         return [("serve_offsets", (b,))] if s.write[b] is Write.OFFSETS else []
 
-    def served(self, told: Told, s: State) -> Iterable[Way]:
+    def served(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """The candidate writes that may have been done by now; later it would be too late."""
         if told.line.role == CONSUMER or not self._written:
             return []
@@ -365,7 +365,7 @@ class CentralGroup:
             ways += [[*way, *serving] for way in ways] if serving else []
         return ways[1:]
 
-    def flushing(self, told: Told, s: State) -> Iterable[Way]:
+    def flushing(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """
         Whose next write of offsets is of just those that it has noted by now.
 
@@ -394,13 +394,13 @@ class CentralGroup:
             before.append(("answered", (b,)))
         return [[*before, ("flush_offsets", (b, False))]]
 
-    def writes(self, told: Told) -> None:
+    def writes(self, told: DecodedLine) -> None:
         """A write is under way."""
         b, line = told["b"], told.line
         owners = line.action == "write_owners"
         self._written[b, line.number] = None if owners else self._flushes[b].popleft()
 
-    def flushes(self, told: Told, s: State) -> Iterable[Way]:
+    def flushes(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A write of offsets is sent, perhaps again; or it was, where it was put together."""
         b, written = told["b"], self._written[told["b"], told.line.number]
         if s.write[b] is Write.NONE and still_to_store(s, written):
@@ -412,7 +412,7 @@ class CentralGroup:
         if s.write[b] is not Write.NONE or not still_to_store(s, written) or s.seat != b:
             yield []  # of what is deposed, and will be refused, nothing is claimed
 
-    def flushed(self, told: Told, s: State) -> Sequence[str]:
+    def flushed(self, told: DecodedLine, s: State) -> Sequence[str]:
         """The offsets that the line tells, at least, are sent."""
         b, written = told["b"], self._written[told["b"], told.line.number]
         if s.seat != b:
@@ -431,7 +431,7 @@ class CentralGroup:
             if (name := f"{topic}-{number}") in self._named
         }
 
-    def writes_owners(self, told: Told, s: State) -> Iterable[Way]:
+    def writes_owners(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A write of owners, by when the lease of whoever is in no books must be over."""
         b, owners = told["b"], self._owners(told.line)
         if s.write[b] is Write.OWNERS and told.line in self._again.values():
@@ -442,7 +442,7 @@ class CentralGroup:
         if s.seat != b:  # of what is deposed, and will be refused, nothing is claimed
             yield from (ELSE, [])
 
-    def owners(self, told: Told, s: State) -> Sequence[str]:
+    def owners(self, told: DecodedLine, s: State) -> Sequence[str]:
         """The generation and the owners that were sent."""
         b = told["b"]
         if s.seat != b:
@@ -453,7 +453,7 @@ class CentralGroup:
             "the owners": (sent, self._owners(told.line)),
         })  # fmt: skip
 
-    def is_written(self, told: Told) -> bool:
+    def is_written(self, told: DecodedLine) -> bool:
         """True if an answer is that of a write of this group."""
         write = told["b"], told.line.number
         if write not in self._written:
@@ -461,7 +461,7 @@ class CentralGroup:
         self._answer = self._written.pop(write)
         return True
 
-    def answered(self, told: Told, s: State) -> Iterable[Way]:
+    def answered(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A write was done or refused, by now at the latest; or nobody knows."""
         b, outcome, written = told["b"], told.line.outcome, self._answer
         write, before = s.write[b], self.serving(b, s)
@@ -480,7 +480,7 @@ class CentralGroup:
             return [[lost], [*before, lost]] if before else [[lost]]
         return [[*before, ("answered", (b,))]]
 
-    def fails(self, told: Told, s: State) -> Iterable[Way]:
+    def fails(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A rebalance has failed, and will be tried again; or it was over already."""
         b = told["b"]
         if s.phase[b] not in (Phase.STOPPING, Phase.STARTING):

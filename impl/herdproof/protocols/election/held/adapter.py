@@ -12,7 +12,7 @@ from herdproof.protocols.election.gated import Impossible
 from herdproof.protocols.election.held.flawed import simulated_with
 from herdproof.protocols.election.held.loaded import load, no_server_lags
 from herdproof.protocols.election.held.observer import Observer
-from herdproof.protocols.election.simulated import SimulatedElection, Snapshot
+from herdproof.protocols.election.simulated import SimulatedElection, WorldSnapshot
 from herdspec.check.running.run import Machine, machine
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import Specification
@@ -63,12 +63,12 @@ class SimulatedElectors(Electors):
         """Reads all of the world as numbers: what `observe` shows, and much faster."""
         return partial(Observer(ground), self.world)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> WorldSnapshot:
         """All of the world."""
-        snapshot: Snapshot = self.world.snapshot()
+        snapshot: WorldSnapshot = self.world.snapshot()
         return snapshot
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: WorldSnapshot) -> None:
         """Be there again."""
         self.world.restore(snapshot)
 
@@ -76,7 +76,7 @@ class SimulatedElectors(Electors):
         """Be in a state of the spec, if no server lags there."""
         load(self.world, state)
 
-    def renamed(self, snapshot: Snapshot, order: Sequence[int]) -> Snapshot:
+    def renamed(self, snapshot: WorldSnapshot, order: Sequence[int]) -> WorldSnapshot:
         """A snapshot's world, its brokers numbered anew."""
         return snapshot.permuted(order)
 

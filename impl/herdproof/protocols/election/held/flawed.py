@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from herdproof.conformance.flawed import flawed
-from herdproof.protocols.election.elector import Call, Effect, Elector, Paths, read_leader
+from herdproof.protocols.election.elector import Call, Effect, ElectionPaths, Elector, read_leader
 from herdproof.protocols.election.simulated import SimulatedElection
 from herdproof.zookeeper.operations import (
     ANY_VERSION,
@@ -31,7 +31,7 @@ from herdproof.zookeeper.operations import (
     Set,
 )
 
-_PATHS = Paths()
+_PATHS = ElectionPaths()
 
 
 class UnfencedWrite(Elector):
@@ -74,7 +74,7 @@ class IgnoresLost(Elector):
 class WatchAfterCheck(Elector):
     """Looks, and sets its watch by a second call whose answer it ignores."""
 
-    def __init__(self, broker: str, paths: Paths = _PATHS) -> None:
+    def __init__(self, broker: str, paths: ElectionPaths = _PATHS) -> None:
         super().__init__(broker, paths)
         self.watches = False
         """True if the look under way is the one that only sets the watch."""

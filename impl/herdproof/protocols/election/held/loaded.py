@@ -11,12 +11,12 @@ from __future__ import annotations
 from herdproof.conformance.adapter import CannotLoad
 from herdproof.protocols.election import simulated
 from herdproof.protocols.election.elector import (
-    Answered,
-    Ask,
+    AskZooKeeper,
     Call,
     Effect,
     Elector,
     LeaderChanged,
+    OperationAnswered,
     leader_data,
 )
 from herdproof.protocols.election.simulated import SimulatedElection
@@ -86,7 +86,7 @@ def _create_node(world: SimulatedElection, state: spec.Election) -> None:
 
 
 def _load_broker(
-    world: SimulatedElection, broker: simulated.Broker, state: spec.Election, b: Broker
+    world: SimulatedElection, broker: simulated.SimulatedElector, state: spec.Election, b: Broker
 ) -> None:
     """One broker: its core, what it has asked for, and what waits for it."""
     shell, core = broker.shell, broker.shell.core
@@ -95,7 +95,11 @@ def _load_broker(
     shell.outbox.clear()
     answer = _answer(world, broker, state, b)
     wanted = Call(state.call[b].value)
-    asks = [e for e in _asked(core, wanted, _expected(state, b), state.token[b]) if type(e) is Ask]
+    asks = [
+        e
+        for e in _asked(core, wanted, _expected(state, b), state.token[b])
+        if type(e) is AskZooKeeper
+    ]
     if core.call is not wanted:
         raise CannotLoad(f"this core never has a {wanted.value} under way")
     core.link = Link(state.link[b].value)
@@ -106,7 +110,7 @@ def _load_broker(
     if answer is None:
         shell.outbox.extend(asks)
     else:
-        shell.inbox.append(Answered(core.number, answer))
+        shell.inbox.append(OperationAnswered(core.number, answer))
 
 
 def _asked(core: Elector, call: Call, expected: int, token: int) -> list[Effect]:
@@ -136,7 +140,7 @@ def _expected(state: spec.Election, b: Broker) -> int:
 
 
 def _answer(
-    world: SimulatedElection, broker: simulated.Broker, state: spec.Election, b: Broker
+    world: SimulatedElection, broker: simulated.SimulatedElector, state: spec.Election, b: Broker
 ) -> Answer | None:
     """The answer that waits, if one does."""
     number = state.number[b]

@@ -12,16 +12,16 @@ from operator import itemgetter
 from herdproof.conformance.adapter import AdapterError
 from herdproof.protocols.election.elector import (
     NOBODY_KNOWS,
-    Answered,
     Call,
     Elector,
     LeaderChanged,
+    OperationAnswered,
     read_leader,
 )
 from herdproof.protocols.election.held.flawed import MineByData
-from herdproof.protocols.election.simulated import Broker, SimulatedElection
+from herdproof.protocols.election.simulated import SimulatedElection, SimulatedElector
 from herdproof.simulator.tree import Nodes
-from herdproof.simulator.zookeeper import Session
+from herdproof.simulator.zookeeper import SessionState
 from herdproof.zookeeper.operations import Answer, Data, Done, Found, Link, Refusal, Stat, Why
 from herdspec.engine.ground import FAULTS, Ground, SlotKey
 from herdspec.protocols.election import spec
@@ -80,7 +80,9 @@ def read_world(world: SimulatedElection, nodes: Nodes) -> list[int]:
     return [holder, orphan, epoch.version, elected, stale]
 
 
-def read_broker(broker: Broker, session: Session, world: SimulatedElection) -> list[int]:
+def read_broker(
+    broker: SimulatedElector, session: SessionState, world: SimulatedElection
+) -> list[int]:
     """The fields `OF_A_BROKER`, as numbers."""
     core, leader, view = broker.shell.core, world.paths.leader, session.view
     flat: list[int] = [session.alive, leader in session.data_watches]
@@ -98,14 +100,14 @@ def read_broker(broker: Broker, session: Session, world: SimulatedElection) -> l
     return flat
 
 
-def _waiting(broker: Broker) -> tuple[Answer | None, bool]:
+def _waiting(broker: SimulatedElector) -> tuple[Answer | None, bool]:
     """The answer to the present call, if it waits; whether there is a reason to look again."""
     core, answer, changed = broker.shell.core, None, False
     looks = core.call is Call.LOOK
     for event in broker.shell.inbox:
         if isinstance(event, LeaderChanged):
             changed = True
-        elif isinstance(event, Answered) and event.number == core.number:
+        elif isinstance(event, OperationAnswered) and event.number == core.number:
             if _is_loss(event.answer):
                 continue  # a real client's way to say that no answer will come
             answer = event.answer
@@ -125,7 +127,7 @@ def _expected(core: Elector) -> int:
     return core.expected if core.call is Call.CREATE else 0
 
 
-def _decoded(broker: Broker, answer: Answer) -> tuple[int, int]:
+def _decoded(broker: SimulatedElector, answer: Answer) -> tuple[int, int]:
     """An answer in the words of the spec, with the epoch that it carries."""
     core = broker.shell.core
     match core.call, answer:
@@ -150,7 +152,7 @@ def _decoded(broker: Broker, answer: Answer) -> tuple[int, int]:
     )
 
 
-def _is_mine(broker: Broker, stat: Stat) -> bool:
+def _is_mine(broker: SimulatedElector, stat: Stat) -> bool:
     """Tells whether the broker takes a leader's node for its own; a flawed one goes by its name."""
     if stat.ephemeral_owner in broker.former:
         return isinstance(broker.shell.core, MineByData)

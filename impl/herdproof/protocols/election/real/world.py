@@ -30,19 +30,19 @@ from typing import ClassVar, Self
 from herdproof.errors import CallerError, NotInTime, WorldError
 from herdproof.protocols.election.elector import (
     NOBODY_KNOWS,
-    Answered,
     Call,
+    ElectionPaths,
     Elector,
     LeaderChanged,
     LinkChanged,
-    Paths,
+    OperationAnswered,
 )
 from herdproof.protocols.election.gate import Observe, Shell, ignore_event
 from herdproof.protocols.election.gated import GatedElection, Impossible
 from herdproof.protocols.election.simulated import SimulatedElection
-from herdproof.simulator.tree import Node
-from herdproof.simulator.zookeeper import Session as Known
-from herdproof.simulator.zookeeper import Snapshot as Service
+from herdproof.simulator.tree import TreeNode
+from herdproof.simulator.zookeeper import ServiceSnapshot as Service
+from herdproof.simulator.zookeeper import SessionState as Known
 from herdproof.zookeeper.client import Client, expire_session
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
@@ -103,11 +103,14 @@ class Mail:
         errand()
 
 
-class Session:
+class ProxiedSession:
     """One client through a proxy, and the links that it has told so far (`news`)."""
 
     def __init__(
-        self, hosts: str, mail: Mail, watched: Callable[[Session, str], None] = lambda *_: None
+        self,
+        hosts: str,
+        mail: Mail,
+        watched: Callable[[ProxiedSession, str], None] = lambda *_: None,
     ) -> None:
         self.news: list[tuple[Link, int]] = [(Link.LOST, 0)]
         self.client = Client(
@@ -129,12 +132,12 @@ class Session:
 
 
 @dataclass
-class Broker:
+class RealBroker:
     """One broker: its elector behind its gate, its client, its network."""
 
     name: str
     proxy: FaultProxy
-    service: Session
+    service: ProxiedSession
     shell: Shell
     session: int = 0
     cut_off: bool = False
@@ -185,7 +188,7 @@ NEEDS_A_TIMEOUT = "needs a whole session time-out"
 """An expiry that the broker is half told of; paused brokers (integration/) go through it."""
 
 
-class RealElection(GatedElection[Broker]):
+class RealElection(GatedElection[RealBroker]):
     """
     `size` brokers (0-based) on a running ZooKeeper; a context manager.
 
@@ -214,13 +217,13 @@ class RealElection(GatedElection[Broker]):
         self.observe = observe
         self.mail = Mail(patience_s)
         self.elector: type[Elector] = Elector
-        self.brokers: list[Broker] = []
+        self.brokers: list[RealBroker] = []
         self.lagging: set[int] = set()
         """The brokers whose server lags: here none ever."""
-        self.readers: list[Session] = []
+        self.readers: list[ProxiedSession] = []
         """At each broker's server, a client that has no part, where servers can lag."""
         self.stale_write_accepted = False
-        self.outsider = Session(self.hosts_of(self.truth), self.mail)
+        self.outsider = ProxiedSession(self.hosts_of(self.truth), self.mail)
         self._root = root
         self._resets = 0
         self._picture = SimulatedElection(size)
@@ -294,7 +297,7 @@ class RealElection(GatedElection[Broker]):
         """Where the nodes of this run are."""
         self._resets += 1
         self.root = f"{self._root}-{self._resets}"
-        self.paths = Paths(f"{self.root}/leader", f"{self.root}/epoch")
+        self.paths = ElectionPaths(f"{self.root}/leader", f"{self.root}/epoch")
         self.written = f"{self.root}/written"
 
     def _clear(self) -> None:
@@ -303,15 +306,15 @@ class RealElection(GatedElection[Broker]):
         for operation in (Delete(self.paths.leader), Multi(tuple(nodes))):
             self.outsider.submit(operation, lambda _: None)
 
-    def _broker(self, b: int) -> Broker:
+    def _broker(self, b: int) -> RealBroker:
         host, port = self.hosts_of(self.server_of(b)).split(":")
         proxy, name = FaultProxy(host, int(port)).start(), f"broker{b + 1}"
-        service = Session(proxy.hosts, self.mail, self._watched)
-        broker = Broker(name, proxy, service, Shell(Elector(name, self.paths)))
+        service = ProxiedSession(proxy.hosts, self.mail, self._watched)
+        broker = RealBroker(name, proxy, service, Shell(Elector(name, self.paths)))
         service.client.start()
         return broker
 
-    def _connected(self, broker: Broker) -> None:
+    def _connected(self, broker: RealBroker) -> None:
         """Wait until the broker's client has a session, and note it."""
         service = broker.service
         self.mail.until(lambda: service.link is Link.CONNECTED, f"{broker.name} connected")
@@ -320,11 +323,11 @@ class RealElection(GatedElection[Broker]):
         broker.passwords[broker.session] = service.client.password
         self._read_once(broker)
 
-    def _read_once(self, broker: Broker) -> None:
+    def _read_once(self, broker: RealBroker) -> None:
         """Have the client's sync before its first read on a connection done with."""
         self._performed(broker.service, Exists(self.root))
 
-    def _start(self, broker: Broker) -> Shell:
+    def _start(self, broker: RealBroker) -> Shell:
         """A new process: a core that knows nothing, told of its first session."""
         shell = Shell(self.elector(broker.name, self.paths), observe=self.observe)
         shell.give(LinkChanged(Link.CONNECTED, broker.session))
@@ -421,14 +424,14 @@ class RealElection(GatedElection[Broker]):
         broker.proxy.cut()
         broker.proxy.accept()
         broker.proxy.thaw()
-        broker.service = Session(broker.proxy.hosts, self.mail, self._watched)
+        broker.service = ProxiedSession(broker.proxy.hosts, self.mail, self._watched)
         broker.service.client.start(self.mail.patience_s)
         self._connected(broker)
         broker.shell = self._start(broker)
 
     # ── What an outsider sees ───────────────────────────────────────────────────────────────
 
-    def read(self, path: str, reader: Session | None = None) -> Data | None:
+    def read(self, path: str, reader: ProxiedSession | None = None) -> Data | None:
         """A node, read by a client that has no part in the election; `None` if none stands."""
         answer = self._performed(reader or self.outsider, Get(path))
         return answer if isinstance(answer, Data) else None
@@ -467,24 +470,24 @@ class RealElection(GatedElection[Broker]):
         ask = self.zookeeper.ask
         return read_lists(*(ask(server, word) for word in ("dump", "cons", "wchc")))
 
-    def _nodes(self, reader: Session) -> dict[str, Node]:
+    def _nodes(self, reader: ProxiedSession) -> dict[str, TreeNode]:
         """The two nodes as a client that has no part in the election reads them."""
         read = {path: self.read(path, reader) for path in (self.paths.leader, self.paths.epoch)}
         return {
-            path: Node(data.data, data.stat.ephemeral_owner, version=data.stat.version)
+            path: TreeNode(data.data, data.stat.ephemeral_owner, version=data.stat.version)
             for path, data in read.items()
             if data is not None
         }
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _watched(self, service: Session, path: str) -> None:
+    def _watched(self, service: ProxiedSession, path: str) -> None:
         """Run as mail: a watch fired; those of former runs and clients are nobody's."""
         for broker in self.brokers:
             if broker.service is service and path == self.paths.leader:
                 broker.shell.post(LeaderChanged())
 
-    def _performed(self, service: Session, operation: Operation) -> Answer:
+    def _performed(self, service: ProxiedSession, operation: Operation) -> Answer:
         answers: list[Answer] = []
         service.submit(operation, answers.append)
         self.mail.until(lambda: bool(answers), f"{operation} answered")
@@ -511,12 +514,12 @@ class RealElection(GatedElection[Broker]):
         if _nobody_knows(answer):
             raise Impossible(f"{broker.name} got no answer to {ask.operation}: {answer}")
 
-    def _answer_to(self, broker: Broker, number: int) -> Answer:
+    def _answer_to(self, broker: RealBroker, number: int) -> Answer:
         """Wait until the answer to a call is in the inbox."""
         found: list[Answer] = []
 
         def there() -> bool:
-            waits = (e for e in broker.shell.inbox if isinstance(e, Answered))
+            waits = (e for e in broker.shell.inbox if isinstance(e, OperationAnswered))
             found[:] = [e.answer for e in waits if e.number == number]
             return bool(found)
 
@@ -533,7 +536,7 @@ class RealElection(GatedElection[Broker]):
         self._answer_to(broker, ask.number)  # that nobody knows
         self._await_watches()
 
-    def _expire(self, broker: Broker, session: int) -> None:
+    def _expire(self, broker: RealBroker, session: int) -> None:
         """End a session at the server; wait until its node is gone and who watched was told."""
         password = broker.passwords[session]
         expire_session(self.hosts_of(self.truth), session, password, self.mail.patience_s)
@@ -545,7 +548,7 @@ class RealElection(GatedElection[Broker]):
         self.mail.poll_until(gone, f"the node of session {session:#x} is gone")
         self._await_watches()
 
-    def _mend(self, broker: Broker) -> None:
+    def _mend(self, broker: RealBroker) -> None:
         """Let the client's attempt through, and wait until it is connected."""
         broker.proxy.thaw()
         service = broker.service

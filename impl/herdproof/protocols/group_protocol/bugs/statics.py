@@ -22,7 +22,7 @@ from herdproof.protocols.group_protocol.effects import (
     StoredMember,
 )
 from herdproof.protocols.group_protocol.messages import Error, JoinGroupRequest
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 
 
 class LeavesStaticBehind(BuggyPart, GroupRebalancer):
@@ -74,7 +74,9 @@ class TakesNoPartInTheMiddle(BuggyPart, Joins):
         assert request.group_instance_id is not None
         instance = request.group_instance_id
         self._outbox.take(
-            Step(action="replace_member", group=group.name, member=member_id, instance=instance)
+            GroupStep(
+                action="replace_member", group=group.name, member=member_id, instance=instance
+            )
         )
         old_id, leader = group.instances[instance], group.leader
         self._rebalancer.refuse_sync(group, old_id, Error.FENCED_INSTANCE_ID)

@@ -28,7 +28,7 @@ from herdproof.protocols.group_protocol.effects import (
 from herdproof.protocols.group_protocol.messages import GroupRequest, GroupResponse
 from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.settings import GroupSettings
-from herdproof.protocols.group_protocol.steps import GroupAction, Step
+from herdproof.protocols.group_protocol.steps import GroupAction, GroupStep
 from herdproof.shells.expiry import Purgatory
 
 StoredThen: TypeAlias = Callable[[bool], None]
@@ -52,7 +52,7 @@ class GroupOutbox:
         self.now_ms = now_ms
         self.effects = []
 
-    def take(self, step: Step) -> None:
+    def take(self, step: GroupStep) -> None:
         """A step of the protocol is taken."""
         self.effects.append(step)
 
@@ -71,7 +71,7 @@ class GroupOutbox:
         self.effects.append(GroupAnswer(caller, response))
 
     def store(
-        self, step: Step, then: StoredThen, *, metadata: StoredMetadata | None = None,
+        self, step: GroupStep, then: StoredThen, *, metadata: StoredMetadata | None = None,
         offsets: Mapping[TopicPartition, StoredCommit | None] | None = None,
         is_deleted: bool = False,
     ) -> None:  # fmt: skip
@@ -130,7 +130,7 @@ class GroupContext:
     def delete_group(self, name: str, then: StoredThen) -> None:
         """Store that a group is no more."""
         self.queues[name] = []
-        step = Step(action="delete_group", group=name)
+        step = GroupStep(action="delete_group", group=name)
         self.outbox.store(step, partial(self._group_stored, name, then), is_deleted=True)
 
     def _group_stored(self, name: str, then: StoredThen, ok: bool) -> None:

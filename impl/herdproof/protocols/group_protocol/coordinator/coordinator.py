@@ -43,7 +43,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from herdproof.protocols.group_protocol.reports import What
 from herdproof.protocols.group_protocol.settings import GroupSettings
-from herdproof.protocols.group_protocol.steps import DONE, REFUSED, Step
+from herdproof.protocols.group_protocol.steps import DONE, REFUSED, GroupStep
 
 
 class Reign(Enum):
@@ -117,7 +117,9 @@ class GroupCoordinator:
         if token in self._outbox.thens:
             group, then = self._outbox.thens.pop(token)
             outcome = DONE if ok else REFUSED
-            self._outbox.take(Step(action="answered", group=group, number=token, outcome=outcome))
+            self._outbox.take(
+                GroupStep(action="answered", group=group, number=token, outcome=outcome)
+            )
             then(ok)
         return self._outbox.effects
 
@@ -136,7 +138,7 @@ class GroupCoordinator:
         """All is read: it coordinates, and gives every member the time of a session."""
         self._outbox.begin(now_ms)
         self.reign = Reign.LEADING
-        self._outbox.take(Step(action="load_group", epoch=self.epoch))
+        self._outbox.take(GroupStep(action="load_group", epoch=self.epoch))
         for name, stored in groups.items():
             group = self.groups[name] = group_from(name, stored, now_ms)
             self._outbox.take(replace(as_stored("found", group), offsets=marks_of(group.offsets)))
@@ -169,7 +171,7 @@ class GroupCoordinator:
         """It is elected no longer, or does not know: whoever waits is to ask another."""
         self._outbox.begin(now_ms)
         if self.reign is not Reign.NOT_ELECTED:
-            self._outbox.take(Step(action="step_down", epoch=self.epoch))
+            self._outbox.take(GroupStep(action="step_down", epoch=self.epoch))
             waited = len(self._outbox.open)
             self._outbox.report(What.STEPPED_DOWN, epoch=self.epoch, waited=waited)
         self.reign = Reign.NOT_ELECTED

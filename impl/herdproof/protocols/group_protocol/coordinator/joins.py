@@ -26,7 +26,7 @@ from herdproof.protocols.group_protocol.messages import (
     JoinGroupResponse,
 )
 from herdproof.protocols.group_protocol.reports import What
-from herdproof.protocols.group_protocol.steps import CHANGED, NEW, TOLD, WAITS, Step
+from herdproof.protocols.group_protocol.steps import CHANGED, NEW, TOLD, WAITS, GroupStep
 
 KNOWN_ID_FROM_VERSION = 4
 """From here on a dynamic member is given its id first, and joins with it."""
@@ -94,7 +94,7 @@ class Joins(GroupPart):
     ) -> None:  # fmt: skip
         """A JoinGroup is read, and this comes of it."""
         self._outbox.take(
-            Step(
+            GroupStep(
                 action="handle_join_group", group=group, member=member_id, outcome=outcome,
                 generation=generation, instance=instance,
             )
@@ -208,7 +208,9 @@ class Joins(GroupPart):
         assert request.group_instance_id is not None
         instance = request.group_instance_id
         self._outbox.take(
-            Step(action="replace_member", group=group.name, member=member_id, instance=instance)
+            GroupStep(
+                action="replace_member", group=group.name, member=member_id, instance=instance
+            )
         )
         old_id, leader = group.instances[instance], group.leader
         self._outbox.report(

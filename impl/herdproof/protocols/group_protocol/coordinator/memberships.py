@@ -42,8 +42,8 @@ from herdproof.protocols.group_protocol.steps import (
     TOLD,
     WAITS,
     GroupAction,
+    GroupStep,
     Share,
-    Step,
 )
 
 MANY_FROM_VERSION = 3
@@ -180,7 +180,7 @@ class Memberships(GroupPart):
     ) -> None:  # fmt: skip
         """A member's request is read, and this comes of it."""
         self._outbox.take(
-            Step(
+            GroupStep(
                 action=action, group=request.group_id, member=request.member_id,
                 generation=request.generation_id, outcome=outcome, owners=shares,
             )
@@ -188,7 +188,7 @@ class Memberships(GroupPart):
 
     def _left(self, group: ClassicGroup, member_id: str, error: Error) -> None:
         """A member's LeaveGroup is read, and this comes of it."""
-        step = Step(
+        step = GroupStep(
             action="handle_leave_group", group=group.name, member=member_id, outcome=error.name
         )
         self._outbox.take(step)

@@ -51,7 +51,7 @@ from herdproof.protocols.group_protocol.messages import (
     TopicResult,
 )
 from herdproof.protocols.group_protocol.reports import What
-from herdproof.protocols.group_protocol.steps import EVERYTHING, GroupAction, Step
+from herdproof.protocols.group_protocol.steps import EVERYTHING, GroupAction, GroupStep
 
 NOT_FOUND_FROM_VERSION = 9
 """From here on a commit learns that there is no such group."""
@@ -182,7 +182,7 @@ class CommittedOffsets(GroupPart):
         self, caller: int, request: OffsetCommitRequest, told: OffsetCommitResponse, ok: bool
     ) -> None:
         if ok:
-            self._outbox.take(Step(action="answer_commits", group=request.group_id))
+            self._outbox.take(GroupStep(action="answer_commits", group=request.group_id))
             self._outbox.answer(caller, told)
         else:
             self._outbox.report(What.NOT_STORED, request.group_id, change="a commit")
@@ -194,7 +194,7 @@ class CommittedOffsets(GroupPart):
         """An OffsetCommit is read, and this comes of it."""
         is_outside = request.generation_id < 0 and not error
         self._outbox.take(
-            Step(
+            GroupStep(
                 action="commit_from_outside" if is_outside else "handle_offset_commit",
                 group=request.group_id, member=request.member_id,
                 generation=request.generation_id, outcome=error.name,
@@ -229,7 +229,7 @@ class CommittedOffsets(GroupPart):
         )
         told = {(topic, n): offsets.get((topic, n)) for topic, numbers in wanted for n in numbers}
         self._outbox.take(
-            Step(
+            GroupStep(
                 action="handle_offset_fetch", group=asked.group_id, offsets=marks_of(told),
                 number=since, outcome="" if asked.topics is not None else EVERYTHING,
             )
@@ -310,7 +310,7 @@ class CommittedOffsets(GroupPart):
     ) -> None:
         self._storing.setdefault(group.name, deque()).append([])
         stored = partial(self._stored, group, offsets, then)
-        step = Step(action=action, group=group.name, offsets=marks_of(offsets))
+        step = GroupStep(action=action, group=group.name, offsets=marks_of(offsets))
         self._outbox.store(step, stored, offsets=offsets)
 
     def _stored(self, group: ClassicGroup, offsets: Offsets, then: StoredThen, ok: bool) -> None:

@@ -36,7 +36,7 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupResponse,
 )
 from herdproof.protocols.group_protocol.reports import What
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 
 JOIN = "join"
 SYNC = "sync"
@@ -237,7 +237,7 @@ class GroupRebalancer(GroupPart):
         """Somebody is waited for no longer, and dropped, if it was a member, or about to be."""
         was_member = member_id in group.members
         if was_member or member_id in group.pending:
-            self._outbox.take(Step(action="expire", group=group.name, member=member_id))
+            self._outbox.take(GroupStep(action="expire", group=group.name, member=member_id))
         self.drop(group, member_id)
         if was_member:
             members = len(group.members)

@@ -16,7 +16,7 @@ from herdproof.protocols.group_protocol.effects import (
     TopicPartition,
 )
 from herdproof.protocols.group_protocol.messages import NO_OFFSET, GroupProtocol
-from herdproof.protocols.group_protocol.steps import GroupAction, OffsetMark, Share, Step
+from herdproof.protocols.group_protocol.steps import GroupAction, GroupStep, OffsetMark, Share
 
 
 def metadata_of(group: ClassicGroup) -> StoredMetadata:
@@ -83,9 +83,9 @@ def _member(stored: StoredMember, protocol: str | None) -> ClassicMember:
     )
 
 
-def as_stored(action: GroupAction, group: ClassicGroup) -> Step:
+def as_stored(action: GroupAction, group: ClassicGroup) -> GroupStep:
     """A step that tells what is stored of a group, but for its offsets."""
-    return Step(
+    return GroupStep(
         action=action,
         group=group.name,
         generation=group.generation,

@@ -33,7 +33,7 @@ from herdproof.protocols.group_protocol.held.positions import HearsErrorsLater, 
 from herdproof.protocols.group_protocol.held.positions_flawed import CLIENTS
 from herdproof.protocols.group_protocol.simulated.gated_clients import GatedClient
 from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROUP, commit_of
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 from herdspec.language.specification import Specification
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member
@@ -97,7 +97,7 @@ class ToldUnstored(HeldCoordinators):
 
 def _tells_unstored(effect: GroupEffect) -> bool:
     """Tells whether the core completes a join without storing what comes of it."""
-    return isinstance(effect, Step) and effect.action == "complete_join" and not effect.number
+    return isinstance(effect, GroupStep) and effect.action == "complete_join" and not effect.number
 
 
 @beside(HELD)

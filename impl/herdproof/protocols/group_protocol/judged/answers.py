@@ -26,7 +26,7 @@ from herdproof.consuming.consumer_protocol import read_assignment
 from herdproof.errors import Malformed
 from herdproof.protocols.group_protocol.judged.entries import GroupEntries, Member, Partition
 from herdproof.protocols.group_protocol.messages import Error
-from herdspec.check.observation.doubt import UNKNOWN, is_lost, possible
+from herdspec.check.observation.inconclusive import UNKNOWN, is_lost, possible
 from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 

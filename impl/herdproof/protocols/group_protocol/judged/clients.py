@@ -19,7 +19,7 @@ from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.pipeline.judging.gaps import Gap
 from herdproof.protocols.group_protocol.judged.entries import Member, Partition
 from herdproof.protocols.group_protocol.traces.answers import JOINED
-from herdspec.check.observation.doubt import UNKNOWN, Told, as_told, is_lost, same
+from herdspec.check.observation.inconclusive import UNKNOWN, LastReported, as_told, is_lost, same
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import Watches
 
@@ -120,7 +120,7 @@ class ConsumingClients(SeenMembers):
             self.seen.set_all(field, value)
             for m in self._known(self._unheard):
                 for p in self.seen.domains["Partition"]:
-                    self.seen.set(field, (m, p), Told(value))
+                    self.seen.set(field, (m, p), LastReported(value))
         self.seen.step()
 
     def is_told(self, names: Iterable[str], generation: int) -> None:
@@ -269,7 +269,7 @@ class ConsumingClients(SeenMembers):
             return
         known = as_told(self.seen.get("finished", p))
         offset = offset if is_lost(known) else max(offset, known)
-        value = Told(offset) if self._has_left else offset
+        value = LastReported(offset) if self._has_left else offset
         if not same(self.seen.get("finished", p), value):
             self._learn("finished", p, value)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from herdproof.pipeline.judging.changes import Changes
-from herdspec.check.observation.doubt import is_lost, possible
+from herdspec.check.observation.inconclusive import is_lost, possible
 from herdspec.check.observation.observed import Observed
 
 Member = tuple[str]

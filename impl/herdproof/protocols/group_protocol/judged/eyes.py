@@ -35,9 +35,9 @@ from herdproof.protocols.group_protocol.effects import (
     StoredMember,
     TopicPartition,
 )
-from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
 from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
+from herdproof.protocols.group_protocol.simulated.random_runs import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.world import (
     DEFAULT,
     GroupRun,

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 
 from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.protocols.group_protocol.judged.entries import Member, Partition
-from herdproof.protocols.group_protocol.judged.stored import Change, StoredEntries
+from herdproof.protocols.group_protocol.judged.stored import StoredChange, StoredEntries
 from herdproof.protocols.group_protocol.steps import CHANGED, EVERYTHING, NEW, TOLD, WAITS
-from herdspec.check.observation.doubt import UNKNOWN, as_told, is_lost
+from herdspec.check.observation.inconclusive import UNKNOWN, as_told, is_lost
 from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
@@ -190,7 +190,7 @@ class CoordinatorFields(StoredEntries):
 
     # ── What is stored ──────────────────────────────────────────────────────────────────────
 
-    def stores(self, change: Change) -> None:
+    def stores(self, change: StoredChange) -> None:
         """A change is stored."""
         line = change.line
         match line.action:
@@ -211,7 +211,7 @@ class CoordinatorFields(StoredEntries):
                 for p in self._partitions:
                     self.seen.amend("owner", p, None)
 
-    def _flush(self, change: Change) -> None:
+    def _flush(self, change: StoredChange) -> None:
         line = change.line
         for p, offset in self.offsets(line).items():
             self._commits(p, offset, "stored", line)

@@ -15,10 +15,10 @@ from herdproof.pipeline.judging.gaps import Gap
 from herdproof.protocols.group_protocol.judged.clients import SeenMembers
 from herdproof.protocols.group_protocol.steps import NEW
 from herdproof.protocols.group_protocol.traces.answers import JOINED
-from herdspec.check.observation.doubt import (
+from herdspec.check.observation.inconclusive import (
     UNKNOWN,
-    Doubtful,
-    Told,
+    Inconclusive,
+    LastReported,
     as_told,
     is_lost,
     joined,
@@ -87,7 +87,7 @@ class ToldGenerations(SeenMembers):
         """True if a line may say anything new: most requests name a generation that is known."""
         if line.action in NAMES_ITS_OWN:
             at = self.seen.get("at", (line.arguments.get("member", ""),))
-            return isinstance(at, Doubtful)
+            return isinstance(at, Inconclusive)
         return line.action in ("handle_join_group", "complete_join", "expire", COMES_BACK)
 
     def _drop(self, m: tuple[str]) -> None:
@@ -102,7 +102,7 @@ class ToldGenerations(SeenMembers):
         at = self.seen.get("at", m)
         either = joined([as_told(at), generation])
         self.seen.set("said", m, generation)
-        self.seen.refine("at", m, Told(either) if type(at) is Told else either)
+        self.seen.refine("at", m, LastReported(either) if type(at) is LastReported else either)
         self.seen.forget("leads", m)
 
     def _hears(self, m: tuple[str], generation: int) -> None:

@@ -23,7 +23,7 @@ from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdspec.check.observation.clauses import needs
 from herdspec.check.observation.observed import Judgement, Observed, Ruling, Violation
 from herdspec.check.observation.watches import JUDGED, watches_of
-from herdspec.language.specification import Promise
+from herdspec.language.specification import DeclaredProperty
 from herdspec.protocols.contract.properties import CONTRACT, PROMISES
 from herdspec.protocols.group_protocol.properties import HELD
 
@@ -36,7 +36,7 @@ ONLY_TAKEN = "what_was_taken_is_stored_at_the_handover"
 """Of a commit there is one answer, once it is stored."""
 
 
-def seen_by(initial: Mapping[str, Any], *, but: str = "") -> list[Promise]:
+def seen_by(initial: Mapping[str, Any], *, but: str = "") -> list[DeclaredProperty]:
     """The promises that speak of fields alone that a source fills."""
     judged = (p for p in PROMISED if p.expectation in JUDGED and p.name != but)
     return [p for p in judged if needs(p) <= initial.keys()]

@@ -19,7 +19,7 @@ from herdproof.protocols.group_protocol.judged.generations import (
     ToldGenerations,
     answered,
 )
-from herdproof.protocols.group_protocol.judged.stored import Change
+from herdproof.protocols.group_protocol.judged.stored import StoredChange
 from herdproof.protocols.group_protocol.steps import TOLD
 from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdspec.check.observation.observed import Observed
@@ -86,7 +86,7 @@ class MemberFields(CoordinatorFields):
             self.consuming.hands_over()
         super()._hand_over(line, owners)
 
-    def stores(self, change: Change) -> None:
+    def stores(self, change: StoredChange) -> None:
         """A change is stored."""
         super().stores(change)
         line = change.line

@@ -24,7 +24,7 @@ from herdproof.protocols.group_protocol.judged.entries import (
     Partition,
 )
 from herdproof.protocols.group_protocol.steps import DONE
-from herdspec.check.observation.doubt import UNKNOWN, is_lost, joined, possible
+from herdspec.check.observation.inconclusive import UNKNOWN, is_lost, joined, possible
 from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
@@ -48,7 +48,7 @@ LOST_WITH_LINES = (
 """Fields that lines of any broker may have told; of its own term it alone tells."""
 
 
-class Change(NamedTuple):
+class StoredChange(NamedTuple):
     """A change that is to be stored."""
 
     line: TraceLine
@@ -75,7 +75,7 @@ class StoredEntries(GroupEntries):
         """Who is about to tell what it has found."""
         self._silent: tuple[str, int] | None = None
         """Whoever coordinated last, if that was its last line, and its number."""
-        self._changes: dict[tuple[str, int], Change] = {}
+        self._changes: dict[tuple[str, int], StoredChange] = {}
         """The changes of which nobody has told what became of them, by node and number."""
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
@@ -211,7 +211,7 @@ class StoredEntries(GroupEntries):
         """A change is to be stored."""
         is_late = 0 < self._epochs.get(line.node, 0) < self._epoch
         key = (line.node, line.arguments["number"])
-        self._changes[key] = Change(line, is_late, is_outside)
+        self._changes[key] = StoredChange(line, is_late, is_outside)
 
     def answered(self, line: TraceLine, *, is_present: bool) -> None:
         """It is known what became of a change."""
@@ -227,7 +227,7 @@ class StoredEntries(GroupEntries):
         elif is_done:
             self._forget_stored()  # something is stored, and the line is missing that told what
 
-    def stores(self, change: Change) -> None:
+    def stores(self, change: StoredChange) -> None:
         """A change is stored."""
         raise NotImplementedError
 

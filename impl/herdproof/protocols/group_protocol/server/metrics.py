@@ -17,7 +17,7 @@ from herdproof.consuming.events import Report
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
 from herdproof.protocols.group_protocol.effects import GroupEffect
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 from herdproof.shells.figures import CoordinatorFigures
 from herdproof.shells.tallies import LabelCounts
 
@@ -70,7 +70,7 @@ class GroupMetrics:
         """The core has taken an event, which has led to these effects."""
         touched: set[str] = set()
         for effect in effects:
-            if isinstance(effect, Step):
+            if isinstance(effect, GroupStep):
                 self._steps.counts[effect.action] += 1
                 if effect.action == "answer_syncs":
                     self._ended(effect.group)

@@ -44,7 +44,7 @@ from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.server.clock import DayClock, GroupAlarm, GroupClock
 from herdproof.protocols.group_protocol.server.metrics import GroupMetrics
 from herdproof.protocols.group_protocol.settings import GroupSettings
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutcome
 
 log = logging.getLogger(__name__)
@@ -235,7 +235,7 @@ class GroupShell:
                 reply(translation.write(request, response))
             case StoreGroup(token=token):
                 self._store.write(effect, lambda written: self._written(token, written))
-            case Step():
+            case GroupStep():
                 pass
             case Report():
                 self._report(effect)

@@ -18,11 +18,11 @@ from prometheus_client import CollectorRegistry
 from herdproof.broker.answering import COORDINATORS_FROM, BrokerNode, Reply
 from herdproof.broker.codec import KafkaRequest
 from herdproof.errors import WorldError
-from herdproof.protocols.election.elector import Paths
-from herdproof.protocols.election.keeper import Keeper
+from herdproof.protocols.election.elector import ElectionPaths
 from herdproof.protocols.election.leader_watch import LeaderWatch
 from herdproof.protocols.election.metrics import ZooKeeperFigures
 from herdproof.protocols.election.registration import Registration
+from herdproof.protocols.election.zookeeper_session import ZooKeeperSession
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.server.metrics import GroupMetrics
@@ -46,7 +46,7 @@ from herdproof.zookeeper.operations import Answer, Data, Get, Link, Operation, W
 log = logging.getLogger(__name__)
 
 PATHS = GroupPaths(
-    election=Paths("/herdproof/broker_election/leader", "/herdproof/broker_election/epoch")
+    election=ElectionPaths("/herdproof/broker_election/leader", "/herdproof/broker_election/epoch")
 )
 REGISTRATIONS = "/herdproof/broker_addresses"
 """Its children are the brokers that run, by id."""
@@ -82,7 +82,7 @@ class StandingGroups:
         self._broker_id = broker_id
         self._fail = fail
         self._loop = asyncio.get_running_loop()
-        self._keeper = Keeper(zookeeper, broker_id, PATHS.election, self)
+        self._keeper = ZooKeeperSession(zookeeper, broker_id, PATHS.election, self)
         self._shell = GroupShell(
             settings, ZooKeeperGroupStore(self._keeper.submit, PATHS), fail=fail,
             step_down=self._step_down, knows_partition=knows_partition, observe=observe,

@@ -26,7 +26,7 @@ from herdproof.protocols.group_protocol.effects import (
 )
 from herdproof.protocols.group_protocol.messages import GroupRequest, GroupResponse
 from herdproof.protocols.group_protocol.settings import GroupSettings
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 from herdproof.protocols.group_protocol.stores.memory import applied
 
 GROUP = "g"
@@ -138,9 +138,9 @@ class GatedCoordinators(Generic[M]):
                 case StoreGroup():
                     self._write, self._is_done = effect, False
                     self._noted |= {w: commit_of(of) for w, of in effect.offsets.items()}
-                case Step(action="handle_join_group", member=name) if name:
+                case GroupStep(action="handle_join_group", member=name) if name:
                     self._ids[self._bearer(name)] = name
-                case Step(action=action) if action in self.silent:
+                case GroupStep(action=action) if action in self.silent:
                     self._took.append(action)
 
     def _unload(self) -> None:

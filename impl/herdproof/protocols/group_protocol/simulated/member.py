@@ -35,9 +35,9 @@ from herdproof.protocols.group_protocol.messages import (
     OffsetCommitRequest,
 )
 from herdproof.protocols.group_protocol.simulated.broker import Frame
-from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.simulated.random_runs import GroupRunConfig
+from herdproof.protocols.group_protocol.steps import GroupStep
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.kafka import Kafka
 from herdproof.simulator.process import Process, World
@@ -269,7 +269,7 @@ class SimulatedGroupMember(Process):
                 | consuming.Committed()
                 | consuming.Assigned()
                 | consuming.Report()
-                | Step()
+                | GroupStep()
             ):
                 pass
             case _:

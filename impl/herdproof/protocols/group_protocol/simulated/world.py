@@ -21,15 +21,15 @@ from herdproof.protocols.group_protocol.client.core.events import Node
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.simulated.broker import SimulatedGroupBroker
-from herdproof.protocols.group_protocol.simulated.chance import (
+from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
+from herdproof.protocols.group_protocol.simulated.member import GROUP, SimulatedGroupMember
+from herdproof.protocols.group_protocol.simulated.random_runs import (
     GroupRunConfig,
     GroupTrouble,
     Mishap,
     draw_group_settings,
     draw_group_troubles,
 )
-from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
-from herdproof.protocols.group_protocol.simulated.member import GROUP, SimulatedGroupMember
 from herdproof.protocols.group_protocol.stores.zookeeper import GroupPaths, read_groups
 from herdproof.simulator.clock import Clock, Timeline
 from herdproof.simulator.kafka import IDS, TOPICS, Kafka

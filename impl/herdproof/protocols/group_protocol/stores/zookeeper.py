@@ -74,7 +74,7 @@ class GroupPaths:
 
     groups: str = "/herdproof/group_protocol"
     """Its children are the groups."""
-    election: elector.Paths = field(default_factory=elector.Paths)
+    election: elector.ElectionPaths = field(default_factory=elector.ElectionPaths)
 
     def group(self, group: str) -> str:
         """Its data is what is stored of the group's members, or empty; its children are topics."""

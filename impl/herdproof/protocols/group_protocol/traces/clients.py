@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.traces.line import START, TraceLine
-from herdproof.conformance.traces.mapping import OWN, Row, Told
+from herdproof.conformance.traces.mapping import OWN, DecodedLine, Row
 from herdproof.conformance.traces.values import Values
 from herdproof.protocols.group_protocol.messages import Error
 from herdproof.protocols.group_protocol.traces.answers import (
@@ -190,16 +190,16 @@ Leads = Callable[[ClientsTrace, Member, TraceLine, State], "Way | None"]
 def taken(leads: Leads, action: str | None = OWN) -> Row:
     """A client's own step."""
 
-    def ways(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+    def ways(group: GroupTrace, told: DecodedLine, s: State) -> Iterable[Way]:
         clients = group.clients
         way = leads(clients, clients.element(told.line), told.line, s)
         return [] if way is None else [way]
 
-    def claims(group: GroupTrace, told: Told, s: State) -> Sequence[str]:
+    def claims(group: GroupTrace, told: DecodedLine, s: State) -> Sequence[str]:
         clients = group.clients
         return differences(clients.shows(clients.element(told.line), told.line, s))
 
-    def note(group: GroupTrace, told: Told) -> None:
+    def note(group: GroupTrace, told: DecodedLine) -> None:
         group.clients.notes(told.line)
 
     return Row(action, ways=ways, claims=claims, note=note)

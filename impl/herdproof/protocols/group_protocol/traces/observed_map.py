@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from herdproof.conformance.traces.line import START, TraceLine
-from herdproof.conformance.traces.mapping import Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
 from herdproof.protocols.group_protocol.messages import Error
 from herdproof.protocols.group_protocol.traces.observed import (
@@ -105,7 +105,7 @@ class AnswersTrace:
 
     # ── The ways to an answer ───────────────────────────────────────────────────────────────
 
-    def ways(self, told: Told, s: State) -> Iterable[Way]:
+    def ways(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """The ways to an answer."""
         line = told.line
         if is_joined(line):
@@ -129,7 +129,7 @@ class AnswersTrace:
                 return [[("vanish", ())]]
         return PASSED
 
-    def named(self, told: Told) -> str:
+    def named(self, told: DecodedLine) -> str:
         """The action that a line counts as; empty where nothing is claimed."""
         line = told.line
         code = error(line)

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, cast
 
 from herdproof.conformance.traces.line import TraceLine
-from herdproof.conformance.traces.mapping import Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.values import Values
 from herdproof.protocols.group_protocol.traces.lines import member
 from herdproof.protocols.group_protocol.traces.trace_map import (
@@ -76,7 +76,7 @@ class StaticTrace(GroupTrace):
 
     # ── Coming back ─────────────────────────────────────────────────────────────────────────
 
-    def comes_back(self, told: Told, s: State) -> Iterable[Way]:
+    def comes_back(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """The JoinGroup of a next life is read; in a Stable group that is to be stored."""
         del s
         if is_stored_for(told.line):
@@ -84,7 +84,7 @@ class StaticTrace(GroupTrace):
         m = told["m"]
         return [[("ask_to_join", (m, False)), ("handle_join_group", (m,)), ("bear_id", (m,))]]
 
-    def came_back(self, told: Told, s: State) -> Shown:
+    def came_back(self, told: DecodedLine, s: State) -> Shown:
         """It has its former life's place; what is to be stored names it."""
         line = told.line
         if not is_stored_for(line):
@@ -95,7 +95,7 @@ class StaticTrace(GroupTrace):
             "its members": ([m for m in self._members if s.is_member(m)], self._belong(line)),
         }
 
-    def notes_return(self, told: Told) -> None:
+    def notes_return(self, told: DecodedLine) -> None:
         """Something is to be stored."""
         if is_stored_for(told.line):
             self.asks(told)
@@ -106,7 +106,7 @@ class StaticTrace(GroupTrace):
             return super().stores(line)
         return "store_replacement", (self._member(self._lives[id(line)]),)
 
-    def answered(self, told: Told, s: State) -> Iterable[Way]:
+    def answered(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A next life that is stored is answered, of which there is no line."""
         ways, asking = super().answered(told, s), self._answer
         if asking is None or not is_stored_for(asking):
@@ -114,7 +114,7 @@ class StaticTrace(GroupTrace):
         m = self._member(self._lives[id(asking)])
         return [[*way, ("answer_replacement", (m,))] for way in ways]
 
-    def stored(self, told: Told, s: State) -> Shown:
+    def stored(self, told: DecodedLine, s: State) -> Shown:
         """Whose the partitions are, and who leads, once a next life is stored."""
         del told
         asking = self._answer
@@ -125,44 +125,44 @@ class StaticTrace(GroupTrace):
 
     # ── What former lives are refused ───────────────────────────────────────────────────────
 
-    def joins(self, told: Told, s: State) -> Iterable[Way]:
+    def joins(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A JoinGroup is read."""
         return [[]] if self._is_unknown(told, s) else super().joins(told, s)
 
-    def joined(self, told: Told, s: State) -> Shown:
+    def joined(self, told: DecodedLine, s: State) -> Shown:
         """The claims about its answer."""
         return self._refused(told, s) if is_refused(told) else super().joined(told, s)
 
-    def syncs(self, told: Told, s: State) -> Iterable[Way]:
+    def syncs(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A SyncGroup is read."""
         return [[]] if self._is_unknown(told, s) else super().syncs(told, s)
 
-    def synced(self, told: Told, s: State) -> Shown:
+    def synced(self, told: DecodedLine, s: State) -> Shown:
         """The claims about its answer."""
         return self._refused(told, s) if is_refused(told) else super().synced(told, s)
 
-    def beats(self, told: Told, s: State) -> Iterable[Way]:
+    def beats(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A heartbeat is read."""
         return [[]] if self._is_unknown(told, s) else super().beats(told, s)
 
-    def beaten(self, told: Told, s: State) -> Shown:
+    def beaten(self, told: DecodedLine, s: State) -> Shown:
         """The claims about its answer."""
         if not is_refused(told):
             return super().beaten(told, s)
         has_ended = s.client[told["m"]] == MemberState.OFF
         return {} if self._is_unknown(told, s) else {"whether it is fenced": (has_ended, True)}
 
-    def _refused(self, told: Told, s: State) -> Shown:
+    def _refused(self, told: DecodedLine, s: State) -> Shown:
         m, answer = told["m"], GroupAnswer.FENCED_INSTANCE_ID
         return {} if self._is_unknown(told, s) else {"the answer": (s.down[m], answer)}
 
-    def _is_unknown(self, told: Told, s: State) -> bool:
+    def _is_unknown(self, told: DecodedLine, s: State) -> bool:
         """True if a former life is refused something, and no line tells whose life it is."""
         return is_refused(told) and cast("StaticGroup", s).instance[told["m"]] is None
 
     # ── Those that nobody waits for ─────────────────────────────────────────────────────────
 
-    def completes(self, told: Told, s: State) -> Iterable[Way]:
+    def completes(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """All have joined, or all but static ones, for which nobody waits any longer."""
         ways = super().completes(told, s)
         if s.all_have_joined():
@@ -178,7 +178,7 @@ def is_stored_for(line: TraceLine) -> bool:
     return line.action == COMES_BACK and "number" in line.arguments
 
 
-def is_refused(told: Told) -> bool:
+def is_refused(told: DecodedLine) -> bool:
     """Tells whether a request was refused to a former life."""
     return bool(told.line.arguments["outcome"] == FENCED)
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START, TraceLine
-from herdproof.conformance.traces.mapping import ANY, OWN, Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import ANY, OWN, DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
 from herdproof.protocols.group_protocol.messages import NO_OFFSET
 from herdproof.protocols.group_protocol.steps import (
@@ -150,7 +150,7 @@ class GroupTrace(GroupReplay):
 
     # ── What a line tells ───────────────────────────────────────────────────────────────────
 
-    def b(self, told: Told) -> Broker:
+    def b(self, told: DecodedLine) -> Broker:
         """The broker whose line it is."""
         broker: Broker = self._values.element("Broker", told.line.node)
         return broker
@@ -168,7 +168,7 @@ class GroupTrace(GroupReplay):
     def _generation(self, line: TraceLine) -> int:
         return self._values.rank("generation", line.arguments.get("generation", 0))
 
-    def _is_present(self, told: Told, s: State) -> bool:
+    def _is_present(self, told: DecodedLine, s: State) -> bool:
         return self._generation(told.line) == s.generation
 
     def _plan(self, line: TraceLine) -> Plan:
@@ -183,7 +183,7 @@ class GroupTrace(GroupReplay):
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
-    def believes(self, told: Told) -> bool:
+    def believes(self, told: DecodedLine) -> bool:
         """True if it has loaded its groups, and has not stepped down since."""
         return self._leading.get(self.b(told), False)
 
@@ -203,7 +203,7 @@ class GroupTrace(GroupReplay):
             return "store_empty_generation", ()
         return "store_generation", (self._member(line.arguments["leader"]),)
 
-    def starts(self, told: Told, s: State) -> Iterable[Way]:
+    def starts(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A process of a broker: another one than before, if there was one; or a client's."""
         if told.line.role == CONSUMER:
             return [[]]
@@ -212,7 +212,7 @@ class GroupTrace(GroupReplay):
         before = self._settles(s) if s.coordinator == b else [[]]
         return [[*way, ("restart", (b,))] for way in before] if was_there else [[]]
 
-    def begins(self, told: Told) -> None:
+    def begins(self, told: DecodedLine) -> None:
         """It coordinates from now on, as far as it knows."""
         self._leading[self.b(told)] = True
         epoch = told.line.arguments["epoch"]
@@ -221,7 +221,7 @@ class GroupTrace(GroupReplay):
         self._untold = self._heard = 0
         self._sent.clear()
 
-    def loads(self, told: Told, s: State) -> Iterable[Way]:
+    def loads(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It was elected, and loads the group, unless another one has loaded it since."""
         if self._is_late:
             return [[]]
@@ -243,7 +243,7 @@ class GroupTrace(GroupReplay):
         leads: list[Call] = [("inherit_leader", (self._member(of["leader"]),))]
         return [before, *(leads if "leader" in of else [])]
 
-    def loaded(self, told: Told, s: State) -> Shown:
+    def loaded(self, told: DecodedLine, s: State) -> Shown:
         """Of a group that it finds nothing of, nothing is stored."""
         if id(told.line) in self._found:
             return {}
@@ -252,7 +252,7 @@ class GroupTrace(GroupReplay):
             "the offsets that are stored": (any(s.committed[p] for p in self._partitions), False),
         }
 
-    def found(self, told: Told, s: State) -> Shown:
+    def found(self, told: DecodedLine, s: State) -> Shown:
         """The claims about what is stored of the group."""
         line = told.line
         of, marks = line.arguments, self._marks(line)
@@ -265,7 +265,7 @@ class GroupTrace(GroupReplay):
         }
         return shown | ({"the owners": (s.owner, self._plan(line))} if "is_assigned" in of else {})
 
-    def steps_down(self, told: Told, s: State) -> Iterable[Way]:
+    def steps_down(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It coordinates no more, for whatever reason; or it was still loading."""
         b = self.b(told)
         self._leading[b] = False
@@ -276,7 +276,7 @@ class GroupTrace(GroupReplay):
 
     # ── Generations ─────────────────────────────────────────────────────────────────────────
 
-    def joins(self, told: Told, s: State) -> Iterable[Way]:
+    def joins(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A JoinGroup is read."""
         m, outcome = told["m"], told.line.arguments["outcome"]
         changed = outcome == CHANGED and s.answers_at_once(m)
@@ -286,12 +286,12 @@ class GroupTrace(GroupReplay):
             return [new]
         return [[*(new if outcome == NEW else ()), ("ask_to_join", (m, True)), (handle, (m,))]]
 
-    def joined(self, told: Told, s: State) -> Shown:
+    def joined(self, told: DecodedLine, s: State) -> Shown:
         """It waits, or is told of the generation, or of an error."""
         return self._heard_now(told, s, s.joined, self._of_generation)
 
     def _heard_now(
-        self, told: Told, s: State, waiting: Mapping[Member, bool],
+        self, told: DecodedLine, s: State, waiting: Mapping[Member, bool],
         given: Callable[[TraceLine, State, Iterable[Member]], Shown],
     ) -> Shown:  # fmt: skip
         """Somebody waits, or is told what is `given`, or of an error."""
@@ -310,18 +310,18 @@ class GroupTrace(GroupReplay):
             for m in answered
         }
 
-    def asks(self, told: Told) -> None:
+    def asks(self, told: DecodedLine) -> None:
         """The next generation, or its assignment, is to be stored."""
         self._write = told.line
         self._last.update({p: m for p, m in self._plan(told.line).items() if m is not None})
 
-    def completes(self, told: Told, s: State) -> Iterable[Way]:
+    def completes(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """All have joined; what never was stored may never have been sent, in the spec."""
         del s
         is_known = id(told.line) in self._fates
         return [[("complete_join", ())], *([] if is_known else [ELSE, []])]
 
-    def completed(self, told: Told, s: State) -> Shown:
+    def completed(self, told: DecodedLine, s: State) -> Shown:
         """Of whom the next generation is."""
         if s.write != GroupWrite.GENERATION:
             return {}
@@ -330,19 +330,19 @@ class GroupTrace(GroupReplay):
             "its members": ([m for m in self._members if s.is_member(m)], self._belong(told.line)),
         }
 
-    def joins_answered(self, told: Told, s: State) -> Shown:
+    def joins_answered(self, told: DecodedLine, s: State) -> Shown:
         """All who wait are told of the generation."""
         return self._of_generation(told.line, s, self._belong(told.line))
 
     # ── Assignments ─────────────────────────────────────────────────────────────────────────
 
-    def syncs(self, told: Told, s: State) -> Iterable[Way]:
+    def syncs(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A SyncGroup is read."""
         m = told["m"]
         ask = "ask_for_assignment", (m, self._is_present(told, s))
         return [[ask, ("handle_sync_group", (m,))]]
 
-    def synced(self, told: Told, s: State) -> Shown:
+    def synced(self, told: DecodedLine, s: State) -> Shown:
         """It waits, or is told its assignment, or of an error."""
         return self._heard_now(told, s, s.synced, self._given)
 
@@ -357,28 +357,28 @@ class GroupTrace(GroupReplay):
             for m in answered
         }
 
-    def shared_out(self, told: Told, s: State) -> Shown:
+    def shared_out(self, told: DecodedLine, s: State) -> Shown:
         """The SyncGroup that was read was the leader's."""
         del told
         return {"what is to be stored": (s.write, GroupWrite.ASSIGNMENT)}
 
-    def syncs_answered(self, told: Told, s: State) -> Shown:
+    def syncs_answered(self, told: DecodedLine, s: State) -> Shown:
         """All who wait are told their assignments."""
         return self._given(told.line, s, self._belong(told.line))
 
     # ── Being a member ──────────────────────────────────────────────────────────────────────
 
-    def expires(self, told: Told, s: State) -> Iterable[Way]:
+    def expires(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """Somebody is waited for no longer."""
         del s
         return [[("expire", (told["m"],))], ELSE, [("expire_gone", (told["m"],))]]
 
-    def beats(self, told: Told, s: State) -> Iterable[Way]:
+    def beats(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A heartbeat is read."""
         m = told["m"]
         return [[("be_alive", (m, self._is_present(told, s))), ("heartbeat", (m,))]]
 
-    def beaten(self, told: Told, s: State) -> Shown:
+    def beaten(self, told: DecodedLine, s: State) -> Shown:
         """The claims about the answer to a heartbeat."""
         m, outcome = told["m"], told.line.arguments["outcome"]
         is_over = s.has_id[m] and s.at[m] != s.generation
@@ -389,7 +389,7 @@ class GroupTrace(GroupReplay):
             "whether it is to join anew": (rebalances, outcome == "REBALANCE_IN_PROGRESS"),
         }
 
-    def leaves(self, told: Told, s: State) -> Iterable[Way]:
+    def leaves(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A LeaveGroup is read, of somebody who was there; or of nobody."""
         m, is_there = told["m"], s.entry[told["m"]] != Entry.NONE
         if is_there != (told.line.arguments["outcome"] == NOTHING_WRONG):
@@ -398,7 +398,7 @@ class GroupTrace(GroupReplay):
 
     # ── Offsets ─────────────────────────────────────────────────────────────────────────────
 
-    def commits(self, told: Told, s: State) -> Iterable[Way]:
+    def commits(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """An OffsetCommit is read: what of it is taken, what is not."""
         m, present, way = told["m"], self._is_present(told, s), list[Call]()
         taken, refused = self._marks(told.line), self._marks(told.line, "refused")
@@ -418,29 +418,29 @@ class GroupTrace(GroupReplay):
         last = self._last.get(p)
         return last in (None, m) or not s.belongs[last]
 
-    def committed(self, told: Told, s: State) -> Shown:
+    def committed(self, told: DecodedLine, s: State) -> Shown:
         """The claims that offsets which are taken are noted."""
         taken = self._marks(told.line)
         return {"what is taken": ({p: s.noted[p] for p in taken}, taken)}
 
-    def sends(self, told: Told) -> None:
+    def sends(self, told: DecodedLine) -> None:
         """Offsets are to be stored, or were found."""
         for p, rank in self._marks(told.line).items():
             self._sent.setdefault(p, {})[told.line.arguments.get("number", 0)] = rank
 
-    def flushes(self, told: Told, s: State) -> Iterable[Way]:
+    def flushes(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """Offsets are to be stored, and are, where anybody hears of that; else perhaps."""
         del s
         known = [ELSE] if self._fates.get(id(told.line)) == DONE else []
         stored: Way = [("flush_offsets", ()), ("store_offsets", ()), ("answer_commits", ())]
         return [stored, *known, []]
 
-    def flushed(self, told: Told, s: State) -> Shown:
+    def flushed(self, told: DecodedLine, s: State) -> Shown:
         """The claims that offsets which are known to be stored are."""
         marks = self._marks(told.line) if self._fates.get(id(told.line)) == DONE else {}
         return {"what is stored": ({p: s.committed[p] for p in marks}, marks)}
 
-    def hears(self, told: Told) -> None:
+    def hears(self, told: DecodedLine) -> None:
         """Note what became of a change."""
         self._answer = self._asked.get(id(told.line))
         if self._answer is not None and self._answer.action == "flush_offsets":
@@ -450,23 +450,23 @@ class GroupTrace(GroupReplay):
                 sent = self._sent.get(p, {})
                 self._sent[p] = {number: sent[number] for number in sent if number >= heard}
 
-    def answered(self, told: Told, s: State) -> Iterable[Way]:
+    def answered(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It was stored; what is too large to be is not modelled."""
         del s
         if told.line.arguments["outcome"] != DONE or self._answer is None:
             return []
         return [[] if self._answer.action == "flush_offsets" else [self.stores(self._answer)]]
 
-    def tells(self, _told: Told) -> None:
+    def tells(self, _told: DecodedLine) -> None:
         """Somebody's OffsetCommit is answered."""
         self._untold -= 1
 
-    def commits_answered(self, told: Told, s: State) -> Iterable[Way]:
+    def commits_answered(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """Its offsets are stored, and that is known."""
         del told, s
         return [[]] if self._untold >= 0 else []
 
-    def fetched(self, told: Told, s: State) -> Shown:
+    def fetched(self, told: DecodedLine, s: State) -> Shown:
         """
         Offsets are told as they are stored, with all that was taken before somebody asked.
 
@@ -490,11 +490,11 @@ class GroupTrace(GroupReplay):
 UNMODELLED = ("commit_from_outside", "delete_offsets", "delete_group")
 """Steps of the coordinator that the spec does not have."""
 G = GroupTrace
-Leads = Callable[[Any, Told, State], Iterable[Way]]
-Shows = Callable[[Any, Told, State], Shown]
+Leads = Callable[[Any, DecodedLine, State], Iterable[Way]]
+Shows = Callable[[Any, DecodedLine, State], Shown]
 
 
-def stays(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+def stays(group: GroupTrace, told: DecodedLine, s: State) -> Iterable[Way]:
     """Nothing changes."""
     del group, told, s
     return [[]]
@@ -503,7 +503,7 @@ def stays(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
 def once(action: str) -> Leads:
     """The action is taken, whatever the line tells."""
 
-    def leads(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+    def leads(group: GroupTrace, told: DecodedLine, s: State) -> Iterable[Way]:
         del group, told, s
         return [[(action, ())]]
 
@@ -516,20 +516,20 @@ def decided(
 ) -> Row:  # fmt: skip
     """Row of a coordinator's decision; one of a coordinator that was replaced leads nowhere."""
 
-    def is_sure(group: GroupTrace, told: Told, s: State) -> bool:
+    def is_sure(group: GroupTrace, told: DecodedLine, s: State) -> bool:
         return s.coordinator == group.b(told)
 
-    def is_passed_over(told: Told) -> bool:
+    def is_passed_over(told: DecodedLine) -> bool:
         return told.line.arguments.get("outcome", DONE) not in (DONE, REFUSED, *known)
 
-    def ways(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+    def ways(group: GroupTrace, told: DecodedLine, s: State) -> Iterable[Way]:
         if is_passed_over(told):
             return [[]]
         if is_sure(group, told, s):
             return leads(group, told, s)
         return [[]] if group.believes(told) else []
 
-    def claims(group: GroupTrace, told: Told, s: State) -> Sequence[str]:
+    def claims(group: GroupTrace, told: DecodedLine, s: State) -> Sequence[str]:
         if shows is None or is_passed_over(told) or not is_sure(group, told, s):
             return ()
         return differences(shows(group, told, s))

@@ -21,14 +21,14 @@ from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import Offset
 from herdproof.pipeline.campaign.judged import BrokenPromise, JudgedRun
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
-from herdproof.protocols.self_rebalancing.simulated.chance import Trouble, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
+from herdproof.protocols.self_rebalancing.simulated.random_runs import Trouble, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, Observes, RebalancingRun
 from herdproof.simulator.tree import Nodes
 from herdspec.check.observation.observed import Observed, Violation
 from herdspec.check.observation.watches import watches_of
-from herdspec.language.specification import Promise, Specification
+from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.protocols.self_rebalancing.contract import CLAIMED
 
 INITIAL: Mapping[str, Any] = {
@@ -45,7 +45,9 @@ FENCED = frozenset({
 """The sentences owed whatever becomes of sessions."""
 
 
-def of_fields(names: Iterable[str]) -> tuple[Specification, Mapping[str, Any], list[Promise]]:
+def of_fields(
+    names: Iterable[str],
+) -> tuple[Specification, Mapping[str, Any], list[DeclaredProperty]]:
     """The contract, the fields that are filled, and these of its promises."""
     promises = {promise.name: promise for promise in CLAIMED.properties}
     return CLAIMED, INITIAL, [promises[name] for name in names]

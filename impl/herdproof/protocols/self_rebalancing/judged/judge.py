@@ -22,7 +22,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.pipeline.judging.gaps import Gap
 from herdproof.pipeline.judging.plain import PlainJudge
 from herdproof.protocols.self_rebalancing.judged.eyes import INITIAL, of_fields
-from herdspec.check.observation.doubt import is_lost, possible
+from herdspec.check.observation.inconclusive import is_lost, possible
 from herdspec.check.observation.watches import watches_of
 
 OBSERVED = (

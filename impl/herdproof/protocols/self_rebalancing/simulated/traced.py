@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from herdproof.conformance.traces.line import TraceLine, read_texts
-from herdproof.protocols.self_rebalancing.simulated.chance import WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
+from herdproof.protocols.self_rebalancing.simulated.random_runs import WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
 from herdproof.protocols.self_rebalancing.tracing import ConnectorTracer
 from herdproof.simulator.process import Process

@@ -17,7 +17,9 @@ from herdproof.consuming.assignment import Partition
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
-from herdproof.protocols.self_rebalancing.simulated.chance import (
+from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
+from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
+from herdproof.protocols.self_rebalancing.simulated.random_runs import (
     SUBSCRIPTIONS,
     Trouble,
     TroubleKind,
@@ -26,8 +28,6 @@ from herdproof.protocols.self_rebalancing.simulated.chance import (
     draw_members,
     draw_troubles,
 )
-from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
-from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
 from herdproof.protocols.self_rebalancing.steps import ConnectorStep
 from herdproof.simulator.clock import Clock, Timeline
 from herdproof.simulator.kafka import IDS, TOPICS, Kafka

@@ -23,7 +23,7 @@ from itertools import product
 from operator import attrgetter
 
 from herdproof.conformance.traces.line import TraceLine
-from herdproof.conformance.traces.mapping import ANY, Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import ANY, DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
 from herdproof.protocols.group_replay import GroupReplay, places
 from herdproof.protocols.self_rebalancing.traces.lines import FORMATS
@@ -83,7 +83,7 @@ class RebalancingTrace(GroupReplay):
                 elif line.action in ("read_offsets", "commit"):
                     self._stored.setdefault(name, offset if line.action == "read_offsets" else -1)
 
-    def _m(self, told: Told) -> Member:
+    def _m(self, told: DecodedLine) -> Member:
         return self._member(told.line.node)
 
     def wanted(self, line: TraceLine) -> list[str]:
@@ -97,16 +97,16 @@ class RebalancingTrace(GroupReplay):
 
     # ── Sessions ────────────────────────────────────────────────────────────────────────────
 
-    def enters(self, told: Told) -> None:
+    def enters(self, told: DecodedLine) -> None:
         """It has this session now."""
         self._sessions[self._m(told)] = told.line.arguments["session"]
 
-    def starts(self, told: Told, s: State) -> Iterable[Way]:
+    def starts(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A process: another one than before, if there was one."""
         m = self._m(told)
         return [[]] if s.session[m] is Session.NONE else self._ends(m, s, told.line)
 
-    def registers(self, told: Told, s: State) -> Iterable[Way]:
+    def registers(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It registers, for the first time; in a new session the spec has it done so already."""
         m, line = self._m(told), told.line
         later = self._next(line)
@@ -116,14 +116,14 @@ class RebalancingTrace(GroupReplay):
             return [[("register", (m, set(self._partitions)))]]
         return [[]] if self._sessions.get(m) == line.arguments["session"] else []
 
-    def suspends(self, told: Told, s: State) -> Iterable[Way]:
+    def suspends(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It has closed its fetchers; others may have shown that its session is over."""
         m = self._m(told)
         if not self._fetches(m, s):
             return [[]]
         return [[("suspend", (m,))], ELSE, [("cut", (m,)), ("suspend", (m,))]]
 
-    def reconnects(self, told: Told, s: State) -> Iterable[Way]:
+    def reconnects(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It is heard again, in the same session; what it has claimed meanwhile it will find."""
         m = self._m(told)
         last = ("reconnect", (m,))
@@ -145,7 +145,7 @@ class RebalancingTrace(GroupReplay):
         free = ([way for way in self._frees(p, s, line) if way is not ELSE] for p in owned)
         return [[*(call for way in ways for call in way), *calls] for ways in product(*free)]
 
-    def comes_back(self, told: Told, s: State) -> Iterable[Way]:
+    def comes_back(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """Its session is over, and there is a new one."""
         m = self._m(told)
         last = ("handle_new_session", (m,))
@@ -199,7 +199,7 @@ class RebalancingTrace(GroupReplay):
 
     # ── The rebalance ───────────────────────────────────────────────────────────────────────
 
-    def closes(self, told: Told, s: State) -> Iterable[Way]:
+    def closes(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It begins an attempt, for whatever reason."""
         m = self._m(told)
         if s.session[m] is Session.EXPIRED:  # it does not know yet
@@ -210,19 +210,19 @@ class RebalancingTrace(GroupReplay):
             yield [*before, ("close_fetchers", (m,))]
             yield ELSE
 
-    def submits(self, told: Told, s: State) -> Iterable[Way]:
+    def submits(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It begins to store; whose session is over, in vain."""
         m = self._m(told)
         return [[] if s.session[m] is Session.EXPIRED else [("commit_offsets", (m,))]]
 
-    def reads_topics(self, told: Told, s: State) -> Iterable[Way]:
+    def reads_topics(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """All is released, and the partitions that it tells are there."""
         m = self._m(told)
         appear = [("appear", (p,)) for p, _ in self._places(told.line) if not s.exists[p]]
         for before in self._done(m, s):
             yield [*before, ("release", (m,)), *appear, ("read_topics", (m,))]
 
-    def asks(self, told: Told) -> None:
+    def asks(self, told: DecodedLine) -> None:
         """Something is asked of ZooKeeper; a write that was under way before is in doubt."""
         m, line = self._m(told), told.line
         for p, offset in self._places(line):
@@ -230,7 +230,7 @@ class RebalancingTrace(GroupReplay):
             if line.action == "commit":
                 self._doubts[m, p] = offset
 
-    def is_answered(self, told: Told) -> bool:
+    def is_answered(self, told: DecodedLine) -> bool:
         """Tells whether what is answered was asked; a commit then is in doubt no more."""
         m, ((p, offset),) = self._m(told), self._places(told.line)
         self._answer = self._asked.pop((m, p, bool(offset)), None)
@@ -247,7 +247,7 @@ class RebalancingTrace(GroupReplay):
         self._latest[p] = max(token, self._latest.get(p, 0))
         return outcome == "done" or (outcome == "no node" and self._answer.action == "release")
 
-    def answered(self, told: Told, s: State) -> Iterable[Way]:
+    def answered(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It was done."""
         m, ((p, offset),) = self._m(told), self._places(told.line)
         assert self._answer is not None, "what nobody has asked is no step"
@@ -295,7 +295,7 @@ class RebalancingTrace(GroupReplay):
         lives = [("reconnect", (m,))] if s.session[m] is Session.SUSPENDED else []
         return [[*before, *lives, ("give_back", (m, p))] for before in self._done(m, s, p)]
 
-    def outcome(self, told: Told, s: State) -> Sequence[str]:
+    def outcome(self, told: DecodedLine, s: State) -> Sequence[str]:
         """A commit leads to the offset that it tells, or did so before the next claim."""
         m, (p, offset) = self._m(told), next(self._places(told.line))
         is_late = told.line.arguments.get("token", 0) < self._latest.get(p, 0)
@@ -303,7 +303,7 @@ class RebalancingTrace(GroupReplay):
             return ()
         return differences({"what is stored": (s.committed[p], offset)})
 
-    def refuses(self, told: Told, s: State) -> Iterable[Way]:
+    def refuses(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """Somebody owns it, or has claimed it and does not know; or did, when it was looked at."""
         del s
         m, ((p, _),) = self._m(told), self._places(told.line)
@@ -316,7 +316,7 @@ class RebalancingTrace(GroupReplay):
         if self._freed_ns.get(p, -1) >= self._claimed_ns[m, p]:
             yield from (ELSE, [])
 
-    def begins(self, told: Told, s: State) -> Sequence[str]:
+    def begins(self, told: DecodedLine, s: State) -> Sequence[str]:
         """From where on it is to be consumed."""
         m = self._m(told)
         told_offsets = dict(self._places(told.line))
@@ -324,7 +324,7 @@ class RebalancingTrace(GroupReplay):
             "where it begins": ({p: s.consumed[m, p] for p in told_offsets}, told_offsets)
         })  # fmt: skip
 
-    def closing(self, told: Told) -> None:
+    def closing(self, told: DecodedLine) -> None:
         """It is closed; what follows is stored, and then its session ends."""
         self._closing.add(self._m(told))
 

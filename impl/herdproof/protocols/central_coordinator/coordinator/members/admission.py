@@ -30,10 +30,10 @@ from herdproof.consuming.subscription import (
     parse,
 )
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
-from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, Registered
 from herdproof.protocols.central_coordinator.coordinator.store import StoreResult
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep, CoordinatorAction
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
@@ -59,7 +59,7 @@ class Rejected:
 class Applicant:
     """Whose registration is under way."""
 
-    member: Member
+    member: Registered
     frame: Frame
     matched: bool = False
     """It is known which topics its subscription means."""
@@ -87,7 +87,7 @@ class Admission(CorePart):
 
     def __init__(
         self, context: Context, group_of: Callable[[str], Group],
-        admitted: Callable[[Group, Member], None], left: Callable[[Group, str], None],
+        admitted: Callable[[Group, Registered], None], left: Callable[[Group, str], None],
     ) -> None:  # fmt: skip
         super().__init__(context)
         self.registrations = 0
@@ -115,7 +115,7 @@ class Admission(CorePart):
         subscription = refused or self._read(register)
         if isinstance(subscription, Rejected):
             # One that comes to nothing because it cannot be stored is no step of the protocol.
-            step = Step(
+            step = CoordinationStep(
                 action=handles(register), group=register.group_id,
                 consumer=register.consumer_id, connection=frame.correlation_id,
                 outcome=subscription.error.name,
@@ -254,11 +254,11 @@ class Admission(CorePart):
 
     # ── Admission ───────────────────────────────────────────────────────────────────────────
 
-    def _member(self, number: int, frame: Frame, subscription: Subscription) -> Member:
+    def _member(self, number: int, frame: Frame, subscription: Subscription) -> Registered:
         register = frame.message
         assert isinstance(register, Register)
         self.registrations += 1
-        return Member(
+        return Registered(
             registration=f"{self._context.epoch}-{self.registrations}",
             channel=number,
             group=register.group_id,

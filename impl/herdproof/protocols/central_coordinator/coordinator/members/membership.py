@@ -18,10 +18,10 @@ from typing import ClassVar
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import (
     Flag,
-    Ghost,
     Group,
-    Member,
+    LeaseHolder,
     Phase,
+    Registered,
 )
 from herdproof.protocols.central_coordinator.coordinator.members.admission import Admission
 from herdproof.protocols.central_coordinator.coordinator.members.expiry import Expiry
@@ -190,7 +190,7 @@ class Membership(CorePart):
 
     # ── Members ─────────────────────────────────────────────────────────────────────────────
 
-    def _admitted(self, group: Group, member: Member) -> None:
+    def _admitted(self, group: Group, member: Registered) -> None:
         """A consumer is a member from now on."""
         group.visited = False
         self._interests.follow(group.name, member.subscription)
@@ -216,26 +216,26 @@ class Membership(CorePart):
         if not self._topics.are_read or self.rebalancer.planner.plans_any(group):
             self.rebalancer.request(group)  # 3.1; 3.2: otherwise its flag stays clear
 
-    def _lease_goes_on(self, group: Group, member: Member) -> None:
+    def _lease_goes_on(self, group: Group, member: Registered) -> None:
         """Who was taken for gone is back: its lease is a member's, and is renewed now."""
         ghost = group.ghosts.pop(member.registration, None)
         if ghost is not None:
             self._purgatory.clear(lease_of(group, ghost))
         self._pings.ping(member.channel)
 
-    def _end_former(self, group: Group, member: Member) -> None:
+    def _end_former(self, group: Group, member: Registered) -> None:
         """Nobody waits for what a consumer's process says to have stopped."""
         for one in self._former(group, member):
-            if isinstance(one, Ghost):
+            if isinstance(one, LeaseHolder):
                 self._purgatory.clear(lease_of(group, one))
                 self._lease_over(group, one)
             else:
                 one.may_fetch = False
                 self._server.fail(one.channel, OVER)
 
-    def _former(self, group: Group, member: Member) -> list[Ghost | Member]:
+    def _former(self, group: Group, member: Registered) -> list[LeaseHolder | Registered]:
         """The registrations that a member says to have stopped, as far as they are waited for."""
-        named: dict[str, Ghost | Member] = {**group.members, **group.ghosts}
+        named: dict[str, LeaseHolder | Registered] = {**group.members, **group.ghosts}
         found = (named[name] for name in member.former if name in named)
         return [one for one in found if one.consumer_id == member.consumer_id and one != member]
 
@@ -268,16 +268,16 @@ class Membership(CorePart):
         self.handle_group_member_change(group)
         self._retire(group)
 
-    def _keep_lease(self, group: Group, member: Member, until_ms: int) -> None:
+    def _keep_lease(self, group: Group, member: Registered, until_ms: int) -> None:
         """Whoever is gone may fetch until then: what it has is given to nobody before."""
-        self._wait_for_lease(group, Ghost(member.registration, member.consumer_id, until_ms))
+        self._wait_for_lease(group, LeaseHolder(member.registration, member.consumer_id, until_ms))
 
-    def _wait_for_lease(self, group: Group, ghost: Ghost) -> None:
+    def _wait_for_lease(self, group: Group, ghost: LeaseHolder) -> None:
         group.ghosts[ghost.registration] = ghost
         over = partial(self._lease_over, group, ghost)
         self._purgatory.watch(lease_of(group, ghost), ghost.until_ms, over)
 
-    def _lease_over(self, group: Group, ghost: Ghost) -> None:
+    def _lease_over(self, group: Group, ghost: LeaseHolder) -> None:
         """A registration that is gone fetches no more: its partitions may be given away."""
         del group.ghosts[ghost.registration]
         self._outbox.report(
@@ -288,6 +288,6 @@ class Membership(CorePart):
         self._retire(group)
 
 
-def lease_of(group: Group, ghost: Ghost) -> Key:
+def lease_of(group: Group, ghost: LeaseHolder) -> Key:
     """The key by which the end of a lease is waited for."""
     return ("lease", f"{group.name} {ghost.registration}")

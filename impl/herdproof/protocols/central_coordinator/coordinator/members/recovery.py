@@ -22,7 +22,7 @@ from herdproof.consuming.subscription import (
     parse,
 )
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
-from herdproof.protocols.central_coordinator.coordinator.groups import Ghost, Group, Owner
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, LeaseHolder, Owner
 from herdproof.protocols.central_coordinator.coordinator.outbox import Then, ignore
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.zookeeper.names import unquoted
@@ -157,11 +157,11 @@ class Recovery(CorePart):
         group.shares = None
 
 
-def ghosts_of(group: Group, until_ms: int) -> dict[str, Ghost]:
+def ghosts_of(group: Group, until_ms: int) -> dict[str, LeaseHolder]:
     """The owners that ZooKeeper names, as registrations that are gone and may fetch until then."""
     owners = dict.fromkeys(group.owners.values())  # each once, in an order that is always the same
     return {
-        owner.registration: Ghost(owner.registration, owner.consumer_id, until_ms)
+        owner.registration: LeaseHolder(owner.registration, owner.consumer_id, until_ms)
         for owner in owners
     }
 

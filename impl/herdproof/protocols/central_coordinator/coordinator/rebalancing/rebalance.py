@@ -33,9 +33,9 @@ from herdproof.protocols.central_coordinator.coordinator.groups import (
     NEXT,
     Flag,
     Group,
-    Member,
     Owner,
     Phase,
+    Registered,
 )
 from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
     Recovery,
@@ -53,7 +53,7 @@ from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity i
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.planner import GroupPlans
 from herdproof.protocols.central_coordinator.coordinator.store import CommitPoint, StoreResult
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinationStep
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Start, Stop
 
 Told: TypeAlias = Callable[[Group], None]
@@ -220,12 +220,12 @@ class Rebalancer(CorePart):
         self._availability.hinders(group, STOP)
         self._check_stopped(group)
 
-    def _stop(self, group: Group, member: Member) -> None:
+    def _stop(self, group: Group, member: Registered) -> None:
         group.waiting.add(member.registration)
         member.acked = 0
         self._server.request(member.channel, Stop(), group.generation)
 
-    def stopped(self, group: Group, member: Member) -> None:
+    def stopped(self, group: Group, member: Registered) -> None:
         """A member has answered its Stop: it fetches nothing any more."""
         member.may_fetch = False
         member.acked = 0  # a Start may have been answered since the Stop was asked for
@@ -299,7 +299,7 @@ class Rebalancer(CorePart):
         point = CommitPoint(
             self._paths.group(group.name),
             partial(point_data, generation, epoch, session_timeout_ms=lease_ms),
-            Step(
+            CoordinationStep(
                 action="write_owners", group=group.name, epoch=epoch, generation=generation,
                 owners=named,
             ),
@@ -354,11 +354,11 @@ class Rebalancer(CorePart):
         """Where to begin: everything that was reported up to the Stops."""
         return self._offsets.known.get(group.name, {})
 
-    def _start(self, group: Group, member: Member, share: tuple[Offset, ...]) -> None:
+    def _start(self, group: Group, member: Registered, share: tuple[Offset, ...]) -> None:
         group.waiting.add(member.registration)
         self._server.request(member.channel, Start(share), group.generation)
 
-    def started(self, group: Group, member: Member, generation: int, error: ErrorCode) -> None:
+    def started(self, group: Group, member: Registered, generation: int, error: ErrorCode) -> None:
         """A member has answered its Start of this generation."""
         if error is ErrorCode.NONE:
             member.acked = generation
@@ -377,14 +377,14 @@ class Rebalancer(CorePart):
 
     # ── Members come and go meanwhile ───────────────────────────────────────────────────────
 
-    def member_joined(self, group: Group, member: Member) -> None:
+    def member_joined(self, group: Group, member: Registered) -> None:
         """A member was admitted while the group may be in the middle of a rebalance."""
         if group.phase is Phase.STOPPING:
             self._stop(group, member)
         elif group.phase is Phase.STARTING and not member.resumed:
             self._start(group, member, ())
 
-    def member_lost(self, group: Group, member: Member, why: str) -> None:
+    def member_lost(self, group: Group, member: Registered, why: str) -> None:
         """A member is gone; what may still be fetched by it is in the group's ghosts."""
         was_waited_for = member.registration in group.waiting
         group.waiting.discard(member.registration)

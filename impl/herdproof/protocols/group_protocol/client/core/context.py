@@ -10,7 +10,7 @@ from herdproof.protocols.group_protocol.client.core.events import ClientEffect
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
 from herdproof.protocols.group_protocol.client.core.states import Generation
 from herdproof.protocols.group_protocol.effects import TopicPartition
-from herdproof.protocols.group_protocol.steps import ClientAction, OffsetMark, Share, Step
+from herdproof.protocols.group_protocol.steps import ClientAction, GroupStep, OffsetMark, Share
 
 FOR_EVER_MS = 2**62
 """A time that never comes."""
@@ -40,7 +40,7 @@ class ClientContext:
         """A step of the protocol is taken, by this member of that generation."""
         member = generation.member_id
         self.emit(
-            Step(
+            GroupStep(
                 action=action, group=self.settings.group_id, member=member, outcome=outcome,
                 generation=max(0, generation.generation_id),
                 owners=tuple(Share(member, *where) for where in owners),

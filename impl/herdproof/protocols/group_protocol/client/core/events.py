@@ -37,7 +37,7 @@ from herdproof.consuming.subscription import Subscription
 from herdproof.errors import CallerError, HerdError, PeerError
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import Error, GroupRequest, GroupResponse
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 
 # ── Nodes, and what is asked beside the group APIs ──────────────────────────────────────────
 
@@ -193,7 +193,7 @@ class EndClient:
 
 ClientEffect: TypeAlias = (
     SendRequest | HangUp | Polled | WakeAt | StopFetchers | StartFetchers | Deliver | Revoked
-    | Assigned | Committed | Fail | EndClient | Report | Step
+    | Assigned | Committed | Fail | EndClient | Report | GroupStep
 )  # fmt: skip
 
 # ── Errors ──────────────────────────────────────────────────────────────────────────────────

@@ -43,7 +43,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
 from herdproof.protocols.group_protocol.client.core.subscriptions import SubscriptionState
 from herdproof.protocols.group_protocol.client.shell.connections import BrokerConnections
 from herdproof.protocols.group_protocol.client.shell.security import Security
-from herdproof.protocols.group_protocol.steps import Step
+from herdproof.protocols.group_protocol.steps import GroupStep
 from herdproof.shells.clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
         super()._receive(event)
 
     def _carry_out_own(
-        self, effect: SendRequest | HangUp | Polled | WakeAt | Fail | EndClient | Report | Step
+        self, effect: SendRequest | HangUp | Polled | WakeAt | Fail | EndClient | Report | GroupStep
     ) -> None:
         match effect:
             case SendRequest(number, node, request):
@@ -175,7 +175,7 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
             case Report():
                 why = str(dict(effect.details).get("why", ""))
                 self.troubles.tell(effect.what, why, lasts=False)
-            case Polled() | Step():
+            case Polled() | GroupStep():
                 pass  # the application waits for records, not for the poll; steps are observed
             case _:
                 assert_never(effect)

@@ -20,35 +20,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from herdproof.protocols.election.elector import Paths
+from herdproof.protocols.election.elector import ElectionPaths
 from herdproof.protocols.election.shell import ZkElection
 from herdproof.shells.configuration import ZooKeeperSection
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
     Children,
     Exists,
     Get,
     Link,
+    NodeChange,
     Operation,
     Watched,
 )
 
-CHILDREN, DATA = Change.CHILDREN, Change.DATA
+CHILDREN, DATA = NodeChange.CHILDREN, NodeChange.DATA
 
 PORTION_S = 0.005
 """Longest time that the loop hears what ZooKeeper told before others have their turn."""
 
 FIRES = {
-    Change.CREATED: (DATA,),
-    Change.DATA: (DATA,),
-    Change.CHILDREN: (CHILDREN,),
-    Change.DELETED: (DATA, CHILDREN),
+    NodeChange.CREATED: (DATA,),
+    NodeChange.DATA: (DATA,),
+    NodeChange.CHILDREN: (CHILDREN,),
+    NodeChange.DELETED: (DATA, CHILDREN),
 }
 """Which of the two kinds of watches each change fires."""
 
 
-class KeeperListener(Protocol):
+class SessionListener(Protocol):
     """Who is told; always by the loop's thread, in order."""
 
     def elected(self, epoch: int) -> None:
@@ -70,16 +70,20 @@ class KeeperListener(Protocol):
         """An operation was answered after so long."""
 
 
-class Keeper:
+class ZooKeeperSession:
     """The session of broker `broker_id`; made within the loop that its owner lives in."""
 
     def __init__(
-        self, settings: ZooKeeperSection, broker_id: int, paths: Paths, owner: KeeperListener
+        self,
+        settings: ZooKeeperSection,
+        broker_id: int,
+        paths: ElectionPaths,
+        owner: SessionListener,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._owner = owner
-        self._watches: set[tuple[str, Change]] = set()
-        self._lost: set[tuple[str, Change]] = set()
+        self._watches: set[tuple[str, NodeChange]] = set()
+        self._lost: set[tuple[str, NodeChange]] = set()
         self._told: deque[Callable[[], None]] = deque()
         """Calls that another thread has handed over, and the loop has not made yet."""
         self._is_called = False

@@ -18,11 +18,11 @@ from herdspec.check.exploration.explore import Explorer
 from herdspec.check.running.run import Machine, Step, difference, said
 from herdspec.check.verdict import few
 from herdspec.engine.columns import Column, Columns
-from herdspec.engine.ground import FAULTS, Ground, Instance, Number
+from herdspec.engine.ground import FAULTS, Ground, GroundAction, Number
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Action, Promise, Specification
+from herdspec.language.specification import Action, DeclaredProperty, Specification
 from herdspec.language.surface import Spec, Undefined
 
 ROWS = 1 << 15
@@ -63,7 +63,7 @@ class StepComparison:
         return found
 
     def _first(
-        self, columns: Columns, low: int, one: Instance | None, two: Instance | None
+        self, columns: Columns, low: int, one: GroundAction | None, two: GroundAction | None
     ) -> Difference | None:
         """The first of these states from which one instance does not do what the other does."""
         may, might = _possible(columns, one), _possible(columns, two)
@@ -81,7 +81,7 @@ class StepComparison:
             return None
         return Difference(low + int(np.argmax(telling)) if telling.any() else None)
 
-    def _idle(self, columns: Columns, instance: Instance | None, possible: Column) -> Column:
+    def _idle(self, columns: Columns, instance: GroundAction | None, possible: Column) -> Column:
         """Where an instance is possible and changes nothing but the count of faults."""
         idle: Column = possible == 1
         for key, new in instance.updates.items() if instance is not None else ():
@@ -116,23 +116,23 @@ def _starts(machine: Machine) -> list[tuple[int, ...]]:
     return [machine.numbers(state) for state in machine.starts()]
 
 
-def _by_call(ground: Ground) -> dict[Call, Instance]:
+def _by_call(ground: Ground) -> dict[Call, GroundAction]:
     return {(i.action.name, i.arguments): i for i in ground.instances}
 
 
-def _parts(instance: Instance) -> tuple[Expr, ...]:
+def _parts(instance: GroundAction) -> tuple[Expr, ...]:
     """Everything that must hold for a step."""
     return instance.guard, instance.defined, instance.fits
 
 
-def _same(one: Instance | None, two: Instance | None) -> bool:
+def _same(one: GroundAction | None, two: GroundAction | None) -> bool:
     """Tells whether two instances are the same formulas."""
     if one is None or two is None:
         return one is two
     return _parts(one) == _parts(two) and dict(one.updates) == dict(two.updates)
 
 
-def _possible(columns: Columns, instance: Instance | None) -> Column:
+def _possible(columns: Columns, instance: GroundAction | None) -> Column:
     """Where an instance leads somewhere, as a number: where it is undefined is told apart, too."""
     if instance is None:
         return np.zeros(len(columns.rows), np.uint8)
@@ -228,7 +228,7 @@ def _moved(machine: Machine, state: Spec, action: str, arguments: Any) -> Spec |
     return None if after is None or not difference(state, after) else after
 
 
-def _reads(promise: Promise, name: str) -> bool:
+def _reads(promise: DeclaredProperty, name: str) -> bool:
     """Tells whether a property reads a field, or a flat part of it."""
     formulas = [e for e in (promise.formula, promise.goal) if e is not None]
     read = {x.data for e in formulas for op in ("field", "after") for x in g.leaves(e, op)}

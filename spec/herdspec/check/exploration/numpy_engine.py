@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from herdspec.check.exploration.visited import Visited
 from herdspec.engine.columns import Columns, Key, Packing, Words
-from herdspec.engine.ground import Instance
+from herdspec.engine.ground import GroundAction
 from herdspec.engine.native import NO_PARENT
 from herdspec.engine.native_emit import DEADLOCK, UNDEFINED, Checks
 from herdspec.language import graph as g
@@ -45,7 +45,7 @@ class Batch:
         return np.concatenate(self._rows), np.concatenate(self._ranks)
 
 
-class Columned:
+class NumPyEngine:
     """The states of one search, expanded by columns. The same questions as of `Native`."""
 
     def __init__(self, packing: Packing, checks: Checks, visited: Visited | None = None) -> None:
@@ -185,7 +185,7 @@ def truths(columns: Columns, formula: g.Expr) -> NDArray[np.bool_]:
 
 
 def step(
-    columns: Columns, instance: Instance, source: NDArray[Any]
+    columns: Columns, instance: GroundAction, source: NDArray[Any]
 ) -> tuple[NDArray[np.int64], Words]:
     """The successors of these states by one instance; those beyond a bound are left out."""
     packing = columns.packing

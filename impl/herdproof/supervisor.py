@@ -28,7 +28,7 @@ from typing import IO, Any
 _PR_SET_PDEATHSIG = 1
 
 
-class Minder:
+class Supervisor:
     """
     The owner's side: starts and signals named children, and ends them all when it is closed.
 

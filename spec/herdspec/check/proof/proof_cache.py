@@ -22,7 +22,7 @@ KEPT = "kept"
 """The reason that an obligation gives which was proved before."""
 
 
-class Recall:
+class ProofCache:
     """A prover that need not be asked what the memory knows; without memory it is always asked."""
 
     def __init__(self, prover: Prover, memory: Memory | None, *, order: bool = False) -> None:

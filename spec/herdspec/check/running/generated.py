@@ -1,9 +1,9 @@
 """
 The *run* reading of one state at a time, compiled: for long traces.
 
-A state is lists of numbers (`engine/scripted.py`); `Seen` lets whoever knows the spec's own state
-read it by the same names, and call its helpers. What it says is what the plain Python says, which
-the suites compare step by step.
+A state is lists of numbers (`engine/python_emit.py`); `Seen` lets whoever knows the spec's own
+state read it by the same names, and call its helpers. What it says is what the plain Python says,
+which the suites compare step by step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import LARGEST, Ground, SlotKey
-from herdspec.engine.scripted import Numbers, Scripts, Slot, Step
+from herdspec.engine.python_emit import Numbers, Scripts, Slot, Step
 from herdspec.language.graph import Expr
 from herdspec.language.rich import parts
 from herdspec.language.specification import Specification
@@ -38,7 +38,7 @@ KEPT_VALUES = 1024
 """The number of values of several numbers (a channel's messages) that are kept, of each entry."""
 
 
-class Scripted:
+class GeneratedSpec:
     """A spec at given sizes, its steps compiled as they are asked for."""
 
     def __init__(self, specification: Specification, sizes: Mapping[str, int]) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from herdproof.protocols.election import keeper
-from herdproof.protocols.election.elector import Paths
-from herdproof.protocols.election.keeper import PORTION_S, Keeper
+from herdproof.protocols.election import zookeeper_session
+from herdproof.protocols.election.elector import ElectionPaths
+from herdproof.protocols.election.zookeeper_session import PORTION_S, ZooKeeperSession
 from herdproof.shells.configuration import ZooKeeperSection
 from herdproof.zookeeper.operations import Answer, Get, Link, Operation, Synced, Watched
 
@@ -65,19 +65,19 @@ class Owner:
     elected = deposed = hear
 
 
-def kept(monkeypatch: pytest.MonkeyPatch, test: Callable[[Keeper, Owner], Any]) -> None:
-    """Run a test with a keeper of such a session."""
-    monkeypatch.setattr(keeper, "ZkElection", Session)
+def kept(monkeypatch: pytest.MonkeyPatch, test: Callable[[ZooKeeperSession, Owner], Any]) -> None:
+    """Run a test with the session of a broker, over such a session."""
+    monkeypatch.setattr(zookeeper_session, "ZkElection", Session)
 
     async def run() -> None:
         """Make them in the loop that they live in."""
         owner = Owner()
-        await test(Keeper(ZooKeeperSection(), 1, Paths(), owner), owner)
+        await test(ZooKeeperSession(ZooKeeperSection(), 1, ElectionPaths(), owner), owner)
 
     asyncio.run(run())
 
 
-def session(of: Keeper) -> Session:
+def session(of: ZooKeeperSession) -> Session:
     """Its session."""
     found: Any = of._election
     assert isinstance(found, Session)
@@ -87,7 +87,7 @@ def session(of: Keeper) -> Session:
 def test_answers_are_heard_in_portions_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thirty that take a fifth of a portion each, others have their turn in between."""
 
-    async def test(of: Keeper, owner: Owner) -> None:
+    async def test(of: ZooKeeperSession, owner: Owner) -> None:
         """Answer all at once."""
         for number in range(30):
             of.submit(Get("/x"), lambda _, number=number: owner.hear(number))  # type: ignore[misc]
@@ -108,7 +108,7 @@ def test_answers_are_heard_in_portions_and_in_order(monkeypatch: pytest.MonkeyPa
 def test_watches_that_were_lost_fire_first_and_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """When a connection is there again, all that was watched is read anew, before what is told."""
 
-    async def test(of: Keeper, owner: Owner) -> None:
+    async def test(of: ZooKeeperSession, owner: Owner) -> None:
         """Lose the connection, and have it again."""
         for number in range(20):
             of.submit(Get(f"/{number:02}", watch=True), owner.hear)

@@ -2,10 +2,11 @@
 Values that nobody knows, and what may be said of them all the same.
 
 Of a system that is only observed, an entry of the state is known (a plain value), one of a few
-(`Among`), what was told last by somebody who may have gone on unheard (`Told`), or `UNKNOWN`. Plain
-Python that meets one of the latter three raises `Doubt`: a formula that comes to its end without
-has a certain answer. Where it does not, the functions of this module read it by Kleene's strong
-logic of three values: for each of its literals, whether it may hold, and whether it may not.
+(`Among`), what was told last by somebody who may have gone on unheard (`LastReported`), or
+`UNKNOWN`. Plain Python that meets one of the latter three raises `Doubt`: a formula that comes to
+its end without has a certain answer. Where it does not, the functions of this module read it by
+Kleene's strong logic of three values: for each of its literals, whether it may hold, and whether it
+may not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Doubt(Exception):
     """A value that is not known was asked for."""
 
 
-class Doubtful:
+class Inconclusive:
     """A value that is not known: whatever would depend on it raises `Doubt`."""
 
     __slots__ = ()
@@ -32,7 +33,7 @@ class Doubtful:
     __floordiv__ = __rfloordiv__ = __bool__ = __hash__ = _met
 
 
-class Unknown(Doubtful):
+class Unknown(Inconclusive):
     """It may be anything; `UNKNOWN` is the only one."""
 
     __slots__ = ()
@@ -48,7 +49,7 @@ class Unknown(Doubtful):
 UNKNOWN = Unknown()
 
 
-class Among(Doubtful):
+class Among(Inconclusive):
     """It is one of these values, at least two; `among` makes them."""
 
     __slots__ = ("values",)
@@ -63,7 +64,7 @@ class Among(Doubtful):
         return Among, (self.values,)
 
 
-class Told(Doubtful):
+class LastReported(Inconclusive):
     """
     It was this (or one of these) when it was told last, by somebody who was heard no more.
 
@@ -80,7 +81,7 @@ class Told(Doubtful):
         return f"Told({self.value!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Told, (self.value,)
+        return LastReported, (self.value,)
 
 
 def among(values: Iterable[Any]) -> Any:
@@ -91,7 +92,7 @@ def among(values: Iterable[Any]) -> Any:
 
 def possible(x: Any) -> frozenset[Any] | None:
     """All that a value may be; None: anything."""
-    if x is UNKNOWN or type(x) is Told:
+    if x is UNKNOWN or type(x) is LastReported:
         return None
     return x.values if type(x) is Among else frozenset((x,))
 
@@ -106,10 +107,10 @@ def same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is not type(b):
-        return not isinstance(a, Doubtful) and not isinstance(b, Doubtful) and bool(a == b)
+        return not isinstance(a, Inconclusive) and not isinstance(b, Inconclusive) and bool(a == b)
     if type(a) is Among:
         return bool(a.values == b.values)
-    return same(a.value, b.value) if type(a) is Told else bool(a == b)
+    return same(a.value, b.value) if type(a) is LastReported else bool(a == b)
 
 
 # ── What a formula is read with ─────────────────────────────────────────────────────────────
@@ -117,12 +118,12 @@ def same(a: Any, b: Any) -> bool:
 
 def untold(x: Any) -> Any:
     """A value that was told last, as one that may have changed since."""
-    return UNKNOWN if type(x) is Told else x
+    return UNKNOWN if type(x) is LastReported else x
 
 
 def as_told(x: Any) -> Any:
     """A value that was told last, as one that has not changed."""
-    return x.value if type(x) is Told else x
+    return x.value if type(x) is LastReported else x
 
 
 def may_be(x: Any) -> bool:

@@ -30,7 +30,7 @@ from herdspec.check.exploration.exploration import Story
 from herdspec.check.running.run import Step
 from herdspec.language.errors import UsageError
 from herdspec.language.reading.source import Function, function_of
-from herdspec.language.specification import Action, Promise, Specification, specification
+from herdspec.language.specification import Action, DeclaredProperty, Specification, specification
 from herdspec.language.surface import ActionKind, Each, Property, Spec, action, each, require
 from herdspec.language.types import EnumOf, MapOf, SortOf, said
 
@@ -236,7 +236,7 @@ class _Side:
         self.world.functions[name] = self.written(found, name)
         return name
 
-    def promise(self, promise: Promise, name: str) -> Property:
+    def promise(self, promise: DeclaredProperty, name: str) -> Property:
         """A property, to be made of the function that is written under this name."""
         python = promise.python
         found = function_of(python.function, self.spec.names)
@@ -471,7 +471,7 @@ def _meaning(action: Action) -> tuple[Any, ...]:
     return action.guard, action.updates, action.defined, action.fits
 
 
-def _promised(promise: Promise) -> tuple[Any, ...]:
+def _promised(promise: DeclaredProperty) -> tuple[Any, ...]:
     return promise.expectation, promise.formula, promise.goal, promise.parameters
 
 

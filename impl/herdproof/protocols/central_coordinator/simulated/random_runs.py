@@ -121,7 +121,7 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class DrawnMember:
     """A consumer as it was drawn: what it subscribes to and how it is set."""
 
     group: str
@@ -142,7 +142,7 @@ SUBSCRIPTIONS = (
 """Subscriptions to draw from, as the wire's `topic_count` has them."""
 
 
-def draw_members(config: Config, seed: int) -> list[Member]:
+def draw_members(config: Config, seed: int) -> list[DrawnMember]:
     """Whom a run begins with: mostly one group, now and then a second one of one member."""
     chance = Random(f"{seed}/members")
     auto_commit = chance.random() < 0.85
@@ -150,7 +150,7 @@ def draw_members(config: Config, seed: int) -> list[Member]:
     alike = chance.choice(SUBSCRIPTIONS) if chance.random() < 0.5 else None
     apart = config.consumers > 2 and chance.random() < 0.2
     return [
-        Member(
+        DrawnMember(
             group="g2" if apart and number == config.consumers - 1 else "g1",
             consumer_id=f"c{number + 1}",
             subscription=alike or chance.choice(SUBSCRIPTIONS),
@@ -161,7 +161,7 @@ def draw_members(config: Config, seed: int) -> list[Member]:
     ]
 
 
-def draw_member(chance: Random, number: int, like: Member) -> Member:
+def draw_member(chance: Random, number: int, like: DrawnMember) -> DrawnMember:
     """One who joins later, in the group of another; now and then under the other's id, too."""
     subscription = chance.choice((like.subscription, *SUBSCRIPTIONS))
     twin = chance.random() < 0.2
