@@ -10,8 +10,7 @@ properties judge. An entry that nobody has told is unknown, and what depends on 
   was told last by somebody is still so; or nothing of it could be decided.
 - *holds*: something of it was decided, and holds; each entry whose change could break it is known
   in the end; and over each gap, what is known after it can follow, by one step of which nothing
-  else is known, from what was known before. What lies within is sampled, not seen: `open` says how
-  many instances nobody could decide, and `why` how many lines are missing.
+  else is known, from what was known before. `open` is how many instances nobody could decide.
 - *not observable*: the source does not fill its fields, or nothing of it has happened.
 """
 
