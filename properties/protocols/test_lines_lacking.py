@@ -17,6 +17,7 @@ from herdproof.conformance.traces.line import (
     read_line,
 )
 from herdproof.pipeline.audit.protocols import Malformed, auditor
+from herdproof.protocols.group_protocol.campaign import MIXES
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.group_protocol.traces import lines as group_lines
 from herdproof.protocols.self_rebalancing.simulated.traced import traced
@@ -26,8 +27,8 @@ LINES: Mapping[str, tuple[Callable[[int], list[TraceLine]], Mapping[str, Any], F
     "group_protocol": (traced_groups, group_lines.NEEDED, group_lines.FORMATS),
     "self_rebalancing": (traced, connector_lines.NEEDED, connector_lines.FORMATS),
 }
-BY_NOBODY_SIMULATED = {"(answered)", "refused", "replace_member"}
-"""Lines of Kafka's answers, of clients, and of static members."""
+BY_NOBODY_SIMULATED = {"(answered)", "refused"}
+"""Lines of Kafka's answers, and of clients."""
 
 
 def without(arguments: dict[str, object], name: str) -> dict[str, object]:
@@ -59,3 +60,26 @@ def test_each_argument_that_is_needed_is_there_and_named_where_it_is_not(protoco
                     auditor(protocol).read(text, "t:1")
 
     assert {action for action, _ in tried} == {*needed} - BY_NOBODY_SIMULATED
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_no_line_that_is_written_lacks_anything(mix: str) -> None:
+    """Of members of all kinds, and of our clients."""
+    for line in (
+        line for seed in range(2) for line in traced_groups(seed, config=MIXES[mix], clients=True)
+    ):
+        read_line(line.written(), formats=group_lines.FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lacks"),
+    [
+        ({"instance": "till"}, "member"), ({"instance": "till", "member": "m"}, ""),
+        ({"number": 3, "member": "m"}, "leader"), ({"number": 3, "leader": "m"}, ""),
+    ],
+)  # fmt: skip
+def test_a_static_members_next_life_is_told_in_two_lines(
+    arguments: dict[str, Any], lacks: str
+) -> None:
+    """Who comes back; and that it is to be stored, with who leads."""
+    assert group_lines.GroupTraceLine.lacks("replace_member", arguments) == lacks

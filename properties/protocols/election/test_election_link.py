@@ -243,12 +243,12 @@ def test_a_gate_tells_its_observer_each_event_with_its_effects() -> None:
     assert seen == [
         ("LinkChanged", "none", 1),
         ("Stand", "look", 2),
-        ("Answered", "read", 2),
-        ("Answered", "create", 2),
+        ("OperationAnswered", "read", 2),
+        ("OperationAnswered", "create", 2),
         ("LeaderChanged", "create", 1),  # its own watch: it comes before the answer
-        ("Answered", "none", 3),
+        ("OperationAnswered", "none", 3),
         ("Woken", "look", 2),
-        ("Answered", "none", 1),
+        ("OperationAnswered", "none", 1),
     ]
 
 

@@ -78,7 +78,7 @@ class LastReported(Inconclusive):
         self.value = value
 
     def __repr__(self) -> str:
-        return f"Told({self.value!r})"
+        return f"LastReported({self.value!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LastReported, (self.value,)

@@ -12,7 +12,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "load_group": ("epoch",), "handle_join_group": ("outcome",),
     "handle_sync_group": ("outcome",), "heartbeat": ("outcome",),
     "handle_leave_group": ("outcome",), "handle_offset_commit": ("outcome",),
-    "answered": ("number", "outcome"), "expire": ("member",), "replace_member": ("member",),
+    "answered": ("number", "outcome"), "expire": ("member",),
     "refused": ("outcome",), "(answered)": ("request", "answer"),
 }  # fmt: skip
 """By action, arguments without which a line says nothing; see `docs/group_protocol_trace.md`."""
@@ -29,7 +29,10 @@ class GroupTraceLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
         for name in NEEDED.get(action, ()):
             if name not in arguments:
                 return name
-        is_of_a_member = arguments.get("outcome") in OF_A_MEMBER and action in NEEDED
+        if action == "replace_member" and "number" in arguments:  # it is to be stored
+            return "" if "leader" in arguments else "leader"
+        outcome = arguments.get("outcome")
+        is_of_a_member = action == "replace_member" or (outcome in OF_A_MEMBER and action in NEEDED)
         return "member" if is_of_a_member and "member" not in arguments else ""
 
 
