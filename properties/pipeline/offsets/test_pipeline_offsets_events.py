@@ -98,13 +98,13 @@ def test_a_generation_tells_who_came_who_went_and_what_each_is_to_have() -> None
 
     assert found == [
         ("Joined", ("a", "a")),
-        ("Assigned", (1, 1, {P0: "a", P1: "a"})),
+        ("GenerationStored", (1, 1, {P0: "a", P1: "a"})),
         ("Joined", ("b", "b")),
-        ("Assigned", (2, 2, {P0: "a", P1: "b"})),
+        ("GenerationStored", (2, 2, {P0: "a", P1: "b"})),
         ("Left", ("a", "a")),
-        ("Assigned", (3, 1, {P0: "b", P1: "b"})),
+        ("GenerationStored", (3, 1, {P0: "b", P1: "b"})),
         ("Left", ("b", "b")),
-        ("Assigned", (4, 0, {})),
+        ("GenerationStored", (4, 0, {})),
     ]
     assert {row["how"] for row in judged(CLEAN)["memberships"]} == {"unknown"}
 
@@ -118,7 +118,7 @@ def test_a_static_member_is_one_consumer_under_two_member_ids() -> None:
 
     assert figures(judged(pairs))["rebalances"] == 1
     assert told(pairs)[2:] == [
-        ("Left", ("m1", "i")), ("Joined", ("m2", "i")), ("Assigned", (1, 1, {P0: "m2"})),
+        ("Left", ("m1", "i")), ("Joined", ("m2", "i")), ("GenerationStored", (1, 1, {P0: "m2"})),
     ]  # fmt: skip
 
 
@@ -165,7 +165,10 @@ def test_a_member_of_another_protocol_is_known_by_its_id_alone() -> None:
          "current_state_timestamp": 0, "members": [member]},
     )  # fmt: skip
 
-    assert told([(key(2, "g"), value)]) == [("Joined", ("w", "w")), ("Assigned", (1, 1, {}))]
+    assert told([(key(2, "g"), value)]) == [
+        ("Joined", ("w", "w")),
+        ("GenerationStored", (1, 1, {})),
+    ]
 
 
 # ── KIP-848 ─────────────────────────────────────────────────────────────────────────────────
@@ -232,15 +235,15 @@ def test_a_group_of_kip_848_is_told_in_pieces() -> None:
     assert told(MODERN) == [
         ("Joined", ("a", "a")),
         ("Rebalance", 1),
-        ("Assigned", (1, 1, {P0: "a", P1: "a"})),
+        ("GenerationStored", (1, 1, {P0: "a", P1: "a"})),
         ("Began", ("a", P0)), ("Began", ("a", P1)), ("Settled", 1),
         ("Joined", ("b", "b")),
         ("Rebalance", 2),
-        ("Assigned", (2, 2, {P0: "a", P1: "b"})),
+        ("GenerationStored", (2, 2, {P0: "a", P1: "b"})),
         ("Ended", ("a", P1)), ("Began", ("b", P1)), ("Settled", 2),
         ("Ended", ("a", P0)), ("Left", ("a", "a")),
         ("Rebalance", 3),
-        ("Assigned", (3, 1, {P0: "b", P1: "b"})),
+        ("GenerationStored", (3, 1, {P0: "b", P1: "b"})),
         ("Began", ("b", P0)), ("Settled", 3),
     ]  # fmt: skip
 
