@@ -49,8 +49,13 @@ class Flow:
         self._thread.join(PATIENCE_S)
 
     def is_new(self, place: Place, offset: int, since: float) -> bool:
-        """Whether the record at this offset was produced since then."""
-        return self.produced.get((place, offset), 0.0) > since
+        """
+        True if the record at this offset comes after all that was acknowledged by then.
+
+        Its own acknowledgement may be heard of later than the record itself.
+        """
+        known = [*self.produced.items()]  # at once: it grows meanwhile
+        return offset > max((o for (p, o), at in known if p == place and at <= since), default=-1)
 
     def _run(self) -> None:
         for number in count():
