@@ -17,7 +17,7 @@ from herdproof.protocols.group_protocol.traces.trace_map import (
 )
 from herdspec.check.conformance.follow import Way
 from herdspec.protocols.group_protocol.plan import flaws
-from herdspec.protocols.group_protocol.replayed import in_replays
+from herdspec.protocols.group_protocol.replays.replayed import in_replays
 
 
 def completes(group: GroupTrace, told: DecodedLine, s: State) -> Iterable[Way]:

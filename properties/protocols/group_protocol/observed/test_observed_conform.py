@@ -43,9 +43,9 @@ from herdspec.check.exploration.explore import explore
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_running
 from herdspec.language.specification import Specification
 from herdspec.protocols.group_protocol import mistakes
-from herdspec.protocols.group_protocol.answered import ANSWERED, ANSWERED_BY_KAFKA
-from herdspec.protocols.group_protocol.answered_map import ANSWERS
 from herdspec.protocols.group_protocol.properties import without_stopping
+from herdspec.protocols.group_protocol.replays.answered import ANSWERED, ANSWERED_BY_KAFKA
+from herdspec.protocols.group_protocol.replays.answered_map import ANSWERS
 from properties.broker.observed_group import answers_of, stolen
 from properties.protocols.group_protocol.observed.answered_walks import AnsweredWalk
 

@@ -41,10 +41,10 @@ from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdspec.check.conformance.follow import ELSE, Call, Way
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.group_protocol.answered import (
+from herdspec.protocols.group_protocol.replays.answered import (
     ANSWERED as SPEC,
 )
-from herdspec.protocols.group_protocol.answered import (
+from herdspec.protocols.group_protocol.replays.answered import (
     ANSWERED_BY_KAFKA,
     AnsweredGroup,
 )

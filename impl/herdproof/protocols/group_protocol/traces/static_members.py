@@ -31,7 +31,7 @@ from herdspec import action
 from herdspec.check.conformance.follow import Call, Way
 from herdspec.protocols.group import Member
 from herdspec.protocols.group_protocol.lemmas import all_wait_while_the_generation_is_stored
-from herdspec.protocols.group_protocol.replayed import SHOWN, in_replays
+from herdspec.protocols.group_protocol.replays.replayed import SHOWN, in_replays
 from herdspec.protocols.group_protocol.values import GroupAnswer, GroupWrite, MemberState
 from herdspec.protocols.group_protocol.variants.static import StaticGroup
 from herdspec.protocols.group_protocol.variants.static_properties import (

@@ -48,7 +48,7 @@ from herdspec.check.conformance.follow import ELSE, Call, Way, differences
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
-from herdspec.protocols.group_protocol.replayed import goes_to, in_replays
+from herdspec.protocols.group_protocol.replays.replayed import goes_to, in_replays
 from herdspec.protocols.group_protocol.spec import (
     Entry,
     GroupAnswer,

@@ -15,8 +15,8 @@ from dataclasses import replace
 from herdspec import Nat, require
 from herdspec.check.refinement.refine import STUTTER, Refinement
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.group_protocol.answered import ANSWERED
 from herdspec.protocols.group_protocol.properties import without_stopping
+from herdspec.protocols.group_protocol.replays.answered import ANSWERED
 from herdspec.protocols.group_protocol.spec import GroupProtocol
 from herdspec.protocols.group_protocol.values import Entry, GroupState, GroupWrite
 

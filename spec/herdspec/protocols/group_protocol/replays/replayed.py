@@ -28,7 +28,7 @@ from herdspec.protocols.group_protocol.properties import (
     only_finished_is_committed,
     only_the_present_epoch_writes,
 )
-from herdspec.protocols.group_protocol.replayed_clients import ANY_COORDINATOR
+from herdspec.protocols.group_protocol.replays.replayed_clients import ANY_COORDINATOR
 from herdspec.protocols.group_protocol.spec import (
     Awaited,
     Entry,
