@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from herdproof.conformance.holding.held import Held as Held
     from herdproof.conformance.holding.held import TooManyStates as TooManyStates
     from herdproof.conformance.solver.solved import solved as solved
-    from herdproof.conformance.solver.solved_report import states as states
+    from herdproof.conformance.solver.state_tests import states as states
     from herdproof.conformance.story_tests import stories as stories
     from herdproof.conformance.suites import edges as edges
     from herdproof.conformance.suites import suite as suite
@@ -85,7 +85,7 @@ PUBLIC = {
     "play": "herdproof.protocols.group_protocol.testing.scenarios",
     "solved": "herdproof.conformance.solver.solved",
     "stateful": "herdproof.conformance.walks.stateful",
-    "states": "herdproof.conformance.solver.solved_report",
+    "states": "herdproof.conformance.solver.state_tests",
     "stories": "herdproof.conformance.story_tests",
     "suite": "herdproof.conformance.suites",
     "walk": "herdproof.conformance.walks.walk",

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import pytest
 
 from herdproof.conformance.graphs.edge_walk import redo
-from herdproof.conformance.holding.held import Deed, Differs, Held
+from herdproof.conformance.holding.deeds import Deed
+from herdproof.conformance.holding.held import Differs, Held
 from herdproof.conformance.stories import on_the_code
 from herdproof.protocols.election.held.real import real_electors
 from herdproof.protocols.election.real.world import RealElection

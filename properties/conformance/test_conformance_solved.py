@@ -19,10 +19,11 @@ from herdproof.conformance.checks import judged_states
 from herdproof.conformance.holding.held import Held, LoadedOtherwise
 from herdproof.conformance.solver.alike import Alike
 from herdproof.conformance.solver.cases import _bare, cases_of
+from herdproof.conformance.solver.found import Solved, Tally
 from herdproof.conformance.solver.hypotheses import hypotheses
 from herdproof.conformance.solver.picks import EDGES, Picker
-from herdproof.conformance.solver.solved import Solved, Tally, solved
-from herdproof.conformance.solver.solved_report import states
+from herdproof.conformance.solver.solved import solved
+from herdproof.conformance.solver.state_tests import states
 from herdspec import (
     Capacity,
     Nat,

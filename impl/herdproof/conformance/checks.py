@@ -21,7 +21,7 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.conformance.graphs.edges import Coverage
-    from herdproof.conformance.solver.solved import Solved
+    from herdproof.conformance.solver.found import Solved
     from herdproof.conformance.walks.walk import Walked
     from herdspec.check.plans import CheckConfig
 

@@ -18,14 +18,8 @@ from itertools import takewhile
 from typing import Any
 
 from herdproof.conformance.adapter import Adapter, given
-from herdproof.conformance.holding.held import (
-    POLL,
-    Carried,
-    Case,
-    Differs,
-    Held,
-    TooManyStates,
-)
+from herdproof.conformance.holding.deeds import Case
+from herdproof.conformance.holding.held import POLL, Carried, Differs, Held, TooManyStates
 from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.check.running.run import Machine, Step
 from herdspec.check.verdict import counted

@@ -19,7 +19,8 @@ import numpy as np
 
 from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter
 from herdproof.conformance.graphs.graph import Graph, explored
-from herdproof.conformance.holding.held import Case, Differs, Held
+from herdproof.conformance.holding.deeds import Case
+from herdproof.conformance.holding.held import Differs, Held
 from herdproof.conformance.stories import Follower
 from herdspec.check.exploration.exploration import Story
 from herdspec.check.exploration.numpy_engine import CHUNK, truths

@@ -84,7 +84,7 @@ def suite(
     waited for (2 of each, and 1, if it has none). Raises `UsageError` for a protocol that is not
     known, `AdapterError` for an adapter that does not fit.
     """
-    from herdproof.conformance.solver.solved_report import states
+    from herdproof.conformance.solver.state_tests import states
     from herdproof.conformance.story_tests import stories
     from herdproof.conformance.walks.stateful import stateful
     from herdspec.check.protocol import protocol

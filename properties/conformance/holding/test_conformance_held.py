@@ -11,7 +11,8 @@ import pytest
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
 from herdproof.conformance.holding.closure import CARRIED, TooManyStates
-from herdproof.conformance.holding.held import Case, Differs, Held, Raises
+from herdproof.conformance.holding.deeds import Case
+from herdproof.conformance.holding.held import Differs, Held, Raises
 from herdspec import Nat, Spec, action, require, weak
 from properties.conformance.leases import LEASE, Client, LeaseCore, Leases
 from properties.conformance.plans import PLANS, Followers, Member, Planner

@@ -22,7 +22,8 @@ from hypothesis import settings
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
 from herdproof.conformance.holding.closure import TooManyStates
-from herdproof.conformance.holding.held import Case, Deed, Differs, Held
+from herdproof.conformance.holding.deeds import Case, Deed
+from herdproof.conformance.holding.held import Differs, Held
 from herdproof.conformance.walks.shorten import REPETITIONS, again
 from herdproof.conformance.walks.stateful import stateful
 from herdproof.conformance.walks.walk import Walked, walk

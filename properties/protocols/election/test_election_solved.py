@@ -10,7 +10,8 @@ import pytest
 
 from herdproof.conformance.adapter import Adapter
 from herdproof.conformance.holding.held import Held
-from herdproof.conformance.solver.solved import NOT_LOADABLE, Solved, solved
+from herdproof.conformance.solver.found import NOT_LOADABLE, Solved
+from herdproof.conformance.solver.solved import solved
 from herdproof.protocols.election.elector import Effect, Elector
 from herdproof.protocols.election.gate import Shell
 from herdproof.protocols.election.held.adapter import SimulatedElectors

@@ -16,15 +16,8 @@ from typing import Any, TypeVar
 
 from herdproof.conformance.adapter import method_of
 from herdproof.conformance.graphs.graph import Graph
-from herdproof.conformance.holding.held import (
-    CARRIED,
-    POLL,
-    PUMPED,
-    Deed,
-    Differs,
-    Held,
-    TooManyStates,
-)
+from herdproof.conformance.holding.deeds import Deed
+from herdproof.conformance.holding.held import CARRIED, POLL, PUMPED, Differs, Held, TooManyStates
 from herdproof.conformance.holding.seen import Look, Seen
 from herdproof.conformance.holding.told import program
 from herdproof.conformance.stories import unlike_initially

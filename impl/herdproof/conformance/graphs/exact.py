@@ -19,7 +19,7 @@ import numpy as np
 from herdproof.conformance.adapter import Adapter, method_of
 from herdproof.conformance.graphs.edge_walk import EdgeWalk, Mismatch, Wrong
 from herdproof.conformance.graphs.graph import CHUNK, Graph
-from herdproof.conformance.holding.held import Deed
+from herdproof.conformance.holding.deeds import Deed
 from herdproof.conformance.holding.seen import Seen
 from herdproof.errors import HerdError, Signalled
 from herdspec.engine.columns import Packing

@@ -27,8 +27,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property, partial
 from inspect import iscoroutine
 from typing import Any
@@ -42,6 +40,7 @@ from herdproof.conformance.adapter import (
     method_of,
 )
 from herdproof.conformance.holding.closure import CARRIED, Carried, Closure, TooManyStates
+from herdproof.conformance.holding.deeds import Case, Deed
 from herdproof.conformance.holding.left import Things
 from herdproof.conformance.holding.possible import Instance, Possible
 from herdproof.conformance.holding.report import HeldReport
@@ -56,8 +55,6 @@ from herdspec.language.surface import Spec, Undefined, sizes_of_sorts, twin
 __all__ = [
     "CARRIED",
     "Carried",
-    "Case",
-    "Deed",
     "Differs",
     "Hangs",
     "Held",
@@ -107,32 +104,6 @@ class Hangs(Differs):
 
 class Raises(Differs):
     """A call of the adapter raised what is no refusal; `__cause__` is that."""
-
-
-class Case(Enum):
-    """In which of the states where the spec may be a step is possible."""
-
-    ALL = "all"
-    SOME = "some"
-    NONE = "none"
-    OPEN = "open"
-    """Nobody knows: the code chooses among more than can be tried."""
-
-
-@dataclass(frozen=True)
-class Deed:
-    """
-    A deed done to the code, noted so that it can be done again.
-
-    `kind` is the method of `Held`: `offer`, `wait`, `disturb`, `start` or `put`. Of an offer,
-    `case` says what the spec made of it, and `taken` what the code did.
-    """
-
-    kind: str
-    name: str = ""
-    arguments: tuple[Any, ...] = ()
-    taken: bool | None = None
-    case: Case | None = None
 
 
 class Held:

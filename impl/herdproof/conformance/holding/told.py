@@ -7,16 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from herdproof.conformance.adapter import Adapter
+from herdproof.conformance.holding.closure import Carried
+from herdproof.conformance.holding.deeds import Deed
 from herdspec.check.running.run import changed, written
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Sort
-
-if TYPE_CHECKING:
-    from herdproof.conformance.holding.closure import Carried
-    from herdproof.conformance.holding.held import Deed
 
 PROGRAM = "As a program:"
 HELD = "herdproof.testing"

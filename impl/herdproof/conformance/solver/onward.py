@@ -12,18 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from herdproof.conformance.adapter import method_of
 from herdproof.conformance.holding.held import Held
 from herdproof.conformance.holding.solve import Interval, Solver, known
 from herdproof.conformance.solver.cases import GuardCase
+from herdproof.conformance.solver.found import Tally
 from herdproof.conformance.solver.picks import Picked, Picker
 from herdspec.engine.ground import SlotKey
 from herdspec.language.surface import ActionKind, Spec
-
-if TYPE_CHECKING:
-    from herdproof.conformance.solver.solved import Tally
 
 STEPS = 100
 """The number of steps that are taken from one picked state, refusals included."""

@@ -13,19 +13,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from herdproof.conformance.adapter import CannotLoad, method_of
-from herdproof.conformance.holding.held import Deed, Differs, Held, LoadedOtherwise
+from herdproof.conformance.holding.deeds import Deed
+from herdproof.conformance.holding.held import Differs, Held, LoadedOtherwise
 from herdproof.conformance.holding.seen import unlike_initially
 from herdproof.conformance.holding.told import program
+from herdproof.conformance.solver.asking import Asker, ReportedDifference
 from herdproof.conformance.solver.cases import GuardCase, conditions
+from herdproof.conformance.solver.reached import Reached, kept, said
 from herdproof.conformance.walks.shorten import shortened
-from herdspec.check.exploration.bounds import first_bound, raised
-from herdspec.check.exploration.exploration import Exploration, Story
-from herdspec.check.exploration.explore import Explorer, is_cut_by_naturals
+from herdspec.check.exploration.bounds import first_bound
+from herdspec.check.exploration.exploration import Story
+from herdspec.check.exploration.explore import Explorer
 from herdspec.check.exploration.numpy_engine import truths
 from herdspec.check.proof.reachable import DEPTH, RESOURCES
 from herdspec.check.running.run import Machine
@@ -38,9 +41,6 @@ from herdspec.language.specification import DeclaredProperty, Specification
 from herdspec.language.surface import Expectation, Spec, always
 from herdspec.language.types import BOOL, MapOf, Option
 from herdspec.language.values import encode
-
-if TYPE_CHECKING:
-    from herdproof.conformance.solver.solved import SolverRun
 
 SMALL = (1, 2, 3)
 """At so many elements of each sort runs are looked for."""
@@ -85,13 +85,16 @@ class Question:
 class Settler:
     """Looks for a story to one question."""
 
-    def __init__(self, run: SolverRun, question: Question, faults: int, ends: float) -> None:
-        self.run = run
+    def __init__(
+        self, asker: Asker, reached: Reached, question: Question, faults: int, ends: float
+    ) -> None:
+        self.asker = asker
+        self.reached = reached
         self.question = question
         self.faults = faults
         self.ends = ends
-        self.machine = run.held.machine
-        self.spec = run.held.spec
+        self.machine = asker.held.machine
+        self.spec = asker.held.spec
 
     def settle(self) -> None:
         """Find a story, or note how far it was looked for."""
@@ -104,7 +107,7 @@ class Settler:
             left = self.ends - time.monotonic()
             if left <= 0:
                 break
-            explorer = self.run.explored(sizes, self.faults, min(left, EXPLORED_S))
+            explorer = self.reached.explored(sizes, self.faults, min(left, EXPLORED_S))
             if explorer is None:
                 continue
             if self._by_situation(explorer, situation):
@@ -131,10 +134,8 @@ class Settler:
 
     def _shorten(self, led: Differs) -> None:
         """Leave out what can be spared of the steps that lead there."""
-        from herdproof.conformance.solver.solved import ReportedDifference
-
         seconds = min(self.ends - time.monotonic(), EXPLORED_S)
-        told = ReportedDifference(shortened(self.run.held, led, seconds=seconds))
+        told = ReportedDifference(shortened(self.asker.held, led, seconds=seconds))
         self.question.lines, self.question.deeds = told.lines, told.deeds
 
     def _smaller(self, initial: Spec) -> Iterator[Spec]:
@@ -155,13 +156,13 @@ class Settler:
     def _differs_in(self, state: Spec) -> bool:
         """Take this state if the same question can be asked in it."""
         question, case = self.question, self.question.case
-        if not self.run.stands(state, case, question.arguments):
+        if not self.asker.stands(state, case, question.arguments):
             return False
         if self._situation_of(state) is not self._situation_of(question.state):
             return False
         try:
-            look = unlike_initially(state, self.run.initial)
-            told = self.run.ask(look, case.action, question.arguments)
+            look = unlike_initially(state, self.asker.initial)
+            told = self.asker.ask(look, case.action, question.arguments)
         except (CannotLoad, LoadedOtherwise):
             return False
         if told is None:
@@ -231,7 +232,7 @@ class Settler:
     def _differs_at(self, held: Held, state: Spec, arguments: tuple[Any, ...]) -> bool:
         look = unlike_initially(state, held.machine.initial())
         try:
-            return self.run.ask(look, self.question.case.action, arguments, held) is not None
+            return self.asker.ask(look, self.question.case.action, arguments, held) is not None
         except (CannotLoad, LoadedOtherwise):
             return False
 
@@ -243,7 +244,7 @@ class Settler:
             self.question.looked = f"no story comes to such a state ({'; '.join(looked)})"
             return
         state = self.question.state
-        explorer, number = self.run.number(state, self.faults)
+        explorer, number = self.reached.number(state, self.faults)
         if explorer is not None and number is not None:
             held, story = self._held(self.machine.sizes), explorer.story(number)
             self._found(held, story, self.question.arguments)
@@ -253,7 +254,7 @@ class Settler:
         whole = explorer is not None and explorer.result.complete
         if not whole and time.monotonic() < self.ends:
             target = self._never(self.question.state)
-            bare = replace(self.spec, properties=(*_kept(self.spec), target))
+            bare = replace(self.spec, properties=(*kept(self.spec), target))
             largest = max(self.machine.numbers(self.question.state), default=0)
             try:
                 found = search(
@@ -290,8 +291,8 @@ class Settler:
 
     def _held(self, sizes: Mapping[str, int]) -> Held:
         if dict(sizes) == dict(self.machine.sizes):
-            return self.run.held
-        return Held(self.spec, self.run.adapter, **sizes)
+            return self.asker.held
+        return Held(self.spec, self.asker.held.adapter, **sizes)
 
     def _found_along(self, held: Held, story: Story, arguments: tuple[Any, ...]) -> bool:
         """Tells whether the code that is taken along a story differs at its end, and notes that."""
@@ -311,7 +312,7 @@ class Settler:
         arguments = self._of(held.machine, state, arguments)
         look = unlike_initially(state, held.machine.initial())
         try:
-            told = self.run.ask(look, question.case.action, arguments, held)
+            told = self.asker.ask(look, question.case.action, arguments, held)
         except (CannotLoad, LoadedOtherwise):
             told = None
         if told is None:
@@ -334,7 +335,7 @@ class Settler:
         action = self.question.case.action
         for numbers in machine.ground.choices(action):
             tried = machine.arguments(action, numbers)
-            if self.run.stands(state, self.question.case, tried, machine) and self._differs_at(
+            if self.asker.stands(state, self.question.case, tried, machine) and self._differs_at(
                 held, state, tried
             ):
                 return tried
@@ -346,7 +347,7 @@ class Settler:
 
         Empty where it cannot be taken along: it does by itself what the story does otherwise.
         """
-        action, adapter = self.question.case.action, self.run.adapter
+        action, adapter = self.question.case.action, self.asker.held.adapter
         steps = [*((s.action.name, s.arguments) for s in story.steps), (action.name, arguments)]
         try:
             with held:
@@ -369,12 +370,6 @@ def _nowhere(s: Any) -> bool:
     raise AssertionError(f"it is no function of the plain Python: {s}")
 
 
-def _kept(spec: Specification) -> Iterator[DeclaredProperty]:
-    """The promises that say where a spec begins and ends: its axioms and constraints."""
-    ends = (Expectation.AXIOM, Expectation.CONSTRAINT)
-    return (p for p in spec.properties if p.expectation in ends)
-
-
 def _is(name: str, kind: Any, at: Sequence[int], number: int) -> Expr:
     """The condition that an entry has a value, given as slots hold it."""
     keys = kind.keys if isinstance(kind, MapOf) else ()
@@ -387,41 +382,3 @@ def _constant(kind: Any, number: int) -> Expr:
     if isinstance(kind, Option):
         return g.some(_constant(kind.of, number - 1)) if number else g.none(kind)
     return g.const(kind, bool(number) if kind == BOOL else number)
-
-
-def explored(
-    spec: Specification, sizes: Mapping[str, int], faults: int, seconds: float
-) -> Explorer:
-    """A search through a size, as far as it comes in so many seconds."""
-    bare = replace(spec, properties=tuple(_kept(spec)))
-    made: list[Explorer] = []
-
-    def attempt(bound: int, left: float | None) -> Exploration | None:
-        given = seconds if left is None else min(left, seconds)
-        explorer = Explorer(bare, sizes, faults, bound, symmetry=None, seconds=given)
-        found = explorer.run()
-        if explorer.out_of_time and left is not None:
-            return None
-        made.append(explorer)
-        return found
-
-    raised(first_bound(spec, faults), attempt, is_cut_by_naturals)
-    return made[-1]
-
-
-def said(found: Exploration) -> str:
-    """The words for how much of a size was explored."""
-    sizes = ", ".join(f"{n} × {sort}" for sort, n in found.sizes.items()) or "the spec's one size"
-    all_of = "every one of the" if found.complete else "the first"
-    few = f", at most {found.faults} faults"
-    return f"{all_of} {found.states:,} states with {sizes}{few}"
-
-
-def number_of(explorer: Explorer, state: Spec) -> int | None:
-    """Which of the states that an exploration came to this one is, up to renaming."""
-    faults = range(explorer.ground.faults + 1)
-    rows = [explorer.row(state, n) for n in faults if explorer.within(state, n)]
-    if not rows:
-        return None
-    found = explorer.visited.find(np.concatenate(rows))
-    return int(found.max()) if (found >= 0).any() else None

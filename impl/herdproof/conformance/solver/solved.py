@@ -12,28 +12,34 @@ comes to it: then it is a mistake of the code. If none does, a lemma is missing,
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from herdproof.conformance.adapter import Adapter, CannotLoad, check_load, method_of
-from herdproof.conformance.holding.held import Deed, Differs, Hangs, Held, LoadedOtherwise, Raises
-from herdproof.conformance.holding.seen import Look, saw_nothing, unlike_initially
+from herdproof.conformance.adapter import Adapter, CannotLoad, check_load
+from herdproof.conformance.holding.held import Differs, Held, LoadedOtherwise
+from herdproof.conformance.holding.seen import unlike_initially
+from herdproof.conformance.solver.asking import Asker, ReportedDifference
 from herdproof.conformance.solver.cases import GuardCase, cases_of
+from herdproof.conformance.solver.found import (
+    IMPOSSIBLE,
+    NOT_LOADABLE,
+    Reachable,
+    Solved,
+    Tally,
+)  # fmt: skip
 from herdproof.conformance.solver.hypotheses import Hypotheses, hypotheses
 from herdproof.conformance.solver.onward import Onward
 from herdproof.conformance.solver.picks import NoAnswer, Picked, Picker
-from herdproof.conformance.solver.questions import Question, Settler, explored, number_of, said
+from herdproof.conformance.solver.questions import Question, Settler
+from herdproof.conformance.solver.reached import Reached, number_of, said
 from herdspec.check.cache import Memory
-from herdspec.check.exploration.explore import Explorer
 from herdspec.check.proof.prove import Proof
-from herdspec.check.running.run import Machine, Step
+from herdspec.check.running.run import Step
 from herdspec.language import graph as g
-from herdspec.language.errors import UsageError
-from herdspec.language.specification import Action, DeclaredProperty, Specification
-from herdspec.language.surface import Expectation, Property, Spec, Undefined
+from herdspec.language.specification import DeclaredProperty, Specification
+from herdspec.language.surface import Expectation, Spec
 
 SECONDS = 60.0
 """The seconds for which states are picked, by default."""
@@ -45,133 +51,8 @@ LEADING = 20
 """From so many states at most the code is led on, by default, where so many states are wanted."""
 AGAIN = 30
 """After so many states in a row that were had before a case is taken to have no others."""
-IN_THE_SPEC = " in the spec, "
-"""The words that stand in each line about an entry that differs."""
 MOST_QUESTIONS = 8
 """Of so many kinds of questions each is told; others are counted."""
-
-IMPOSSIBLE = "no state allows it"
-NOT_LOADABLE = "no state that can be loaded allows it"
-
-
-@dataclass
-class Tally:
-    """The tally of one case of an action."""
-
-    case: GuardCase
-    picked: int = 0
-    """Distinct states (with their arguments), up to the names of elements."""
-    agreed: int = 0
-    """In so many the code did as the spec does."""
-    declined: Counter[str] = field(default_factory=Counter)
-    """By reason, in how many the code could not be put."""
-    otherwise: Counter[str] = field(default_factory=Counter)
-    """By fields that are not what was to be loaded, in how many."""
-    differed: int = 0
-    led: int = 0
-    """Distinct states of it to which the code was led by steps, from a picked one."""
-    ended: str = ""
-    """Why no more were picked before the time was over, if so."""
-    again: int = 0
-
-    @property
-    def loaded(self) -> int:
-        """Into how many states the code was put by `load`."""
-        return self.agreed + self.differed - self.led
-
-    @property
-    def is_impossible(self) -> bool:
-        """Tells whether no state that satisfies what was proved allows it, at this size."""
-        return self.ended == IMPOSSIBLE
-
-    @property
-    def is_not_loadable(self) -> bool:
-        """Tells whether the code cannot be put into any of its states, and was led to none."""
-        return self.ended == NOT_LOADABLE and not self.led
-
-    @property
-    def is_unknown(self) -> bool:
-        """Tells whether the code was in no state of it, though there may be some."""
-        return not (self.loaded or self.led or self.is_impossible)
-
-
-@dataclass
-class Reachable:
-    """Which of the states are known to be reachable."""
-
-    known: int = 0
-    of: int = 0
-    how: str = "not looked"
-
-    def __str__(self) -> str:
-        return f"{self.known:,} of {self.of:,} ({self.how})" if self.of else self.how
-
-
-@dataclass
-class Solved:
-    """The result of taking code into states from the solver: what it showed, and what not."""
-
-    spec: Specification
-    adapter: type[Adapter]
-    sizes: dict[str, int]
-    seed: int
-    known: Hypotheses
-    within: Property | None
-    tallies: list[Tally] = field(default_factory=list)
-    differences: list[Question] = field(default_factory=list)
-    """The differences to which a story comes."""
-    questions: list[Question] = field(default_factory=list)
-    """The questions to which no story was found: a lemma is missing, or the code is wrong."""
-    states: int = 0
-    """Distinct states, up to the names of elements, whatever was asked in them."""
-    seconds: float = 0.0
-    cpu: float = 0.0
-    """Seconds of processor time that picking, loading and stepping took."""
-    reachable: Reachable = field(default_factory=Reachable)
-    unseen: tuple[str, ...] = ()
-    initially: str = ""
-    """The difference of the code in its initial state: then nothing else was asked."""
-
-    @property
-    def standing(self) -> str:
-        """
-        `differs`, `unknown` or `agrees`.
-
-        Unknown: a question is open, or of some case nothing was seen, though the adapter does not
-        say (by `loadable`) that it cannot be; or nothing was seen of the code at all.
-        """
-        if self.differences or self.initially:
-            return "differs"
-        missed = any(t.is_unknown and not t.is_not_loadable for t in self.tallies)
-        seen = any(t.agreed for t in self.tallies) and not self.saw_nothing
-        return "unknown" if self.questions or missed or not seen else "agrees"
-
-    @property
-    def saw_nothing(self) -> bool:
-        """Tells whether nothing at all was seen of the code: then nothing was compared."""
-        return saw_nothing(self.spec.rich, self.unseen)
-
-    @property
-    def measured(self) -> str:
-        """One line of what was looked at."""
-        sizes = ", ".join(f"{n} × {sort}" for sort, n in self.sizes.items())
-        seen = sum(1 for t in self.tallies if t.loaded or t.led)
-        possible = sum(1 for t in self.tallies if not t.is_impossible)
-        return (
-            f"{self.states:,} distinct states from the solver ({sizes}), {seen} of {possible} cases"
-        )
-
-    @property
-    def a_minute(self) -> float:
-        """Distinct states a minute."""
-        return 60 * self.states / self.seconds if self.seconds else 0.0
-
-    @property
-    def lines(self) -> list[str]:
-        """The report."""
-        from herdproof.conformance.solver.solved_report import lines
-
-        return lines(self)
 
 
 def solved(
@@ -205,12 +86,9 @@ class SolverRun:
 
     def __init__(self, held: Held, seed: int, looking: float) -> None:
         self.held = held
-        self.looking = looking
-        self.explorers: dict[tuple[int, ...], Explorer | None] = {}
-        self.unexplored = ""
+        self.reached = Reached(held.spec, held.machine.sizes, looking)
         self.chance = Random(seed)
         self.adapter = held.adapter
-        self.initial = held.machine.initial()
         self.seed = seed
         self.found: Solved
         self.kinds: dict[tuple[Any, ...], Question] = {}
@@ -233,10 +111,10 @@ class SolverRun:
             return
         spec = self.held.spec
         axioms = [p for p in spec.properties if p.expectation is Expectation.AXIOM]
-        self.promises: list[DeclaredProperty] = [*axioms, *known.used]
-        formulas = [p.formula for p in self.promises]
+        promises: list[DeclaredProperty] = [*axioms, *known.used]
+        formulas = [p.formula for p in promises]
         loadable = spec.with_properties(within).properties[-1:] if within is not None else ()
-        self.promises += loadable
+        self.asker = Asker(self.held, [*promises, *loadable])
         bound = loadable[0].formula if loadable else g.TRUE
         self.picker = Picker(self.held.machine, formulas, self.chance, bound)
         self.found.tallies = [Tally(case) for case in self._cases()]
@@ -293,7 +171,7 @@ class SolverRun:
             tally.ended = NOT_LOADABLE if is_possible else IMPOSSIBLE
             return None
         key = (tally.case, picked.key)
-        if key in self.seen or not self.stands(picked.state, picked.case, picked.arguments):
+        if key in self.seen or not self.asker.stands(picked.state, picked.case, picked.arguments):
             tally.again += 1
             tally.ended = "no others" if tally.again >= AGAIN else ""
             return None
@@ -303,22 +181,11 @@ class SolverRun:
         self.alone.setdefault(picked.alone, picked.state)
         return self.judge(picked, tally)
 
-    def stands(
-        self, state: Spec, case: GuardCase, arguments: tuple[Any, ...], at: Machine | None = None
-    ) -> bool:
-        """Tells whether the plain Python says of a state and an action's case what z3 says."""
-        run = at or self.held.machine
-        try:
-            taken = run.take(state, case.action.name, arguments) is not None
-        except Undefined:
-            return False
-        return taken is case.allowed and all(run.holds(p, state) for p in self.promises)
-
     def judge(self, picked: Picked, tally: Tally) -> Picked | None:
         """Put the code into a state, and have it take (or refuse) the step."""
-        look = unlike_initially(picked.state, self.initial)
+        look = unlike_initially(picked.state, self.asker.initial)
         try:
-            told = self.ask(look, picked.case.action, picked.arguments)
+            told = self.asker.ask(look, picked.case.action, picked.arguments)
         except CannotLoad as error:
             tally.declined[str(error) or "no reason given"] += 1
         except LoadedOtherwise as error:
@@ -345,7 +212,7 @@ class SolverRun:
             return
         try:
             self.held.begin()
-            self.held.put(unlike_initially(put.state, self.initial))
+            self.held.put(unlike_initially(put.state, self.asker.initial))
             for tally, at in self.onward.next():
                 self._led(tally, at, self.onward)
         except Differs:
@@ -359,7 +226,7 @@ class SolverRun:
         is_new = key not in self.seen
         self.seen.add(key)
         try:
-            answered = self._step(self.held, at.case.action, at.arguments)
+            answered = self.asker.step(self.held, at.case.action, at.arguments)
             onward.rest()
         except Differs as error:
             tally.led += 1
@@ -369,38 +236,6 @@ class SolverRun:
             tally.led += 1
             tally.agreed += 1
             self.alone.setdefault(at.alone, at.state)
-
-    def ask(
-        self, look: Look, action: Action, arguments: Sequence[Any], at: Held | None = None
-    ) -> ReportedDifference | None:
-        """
-        Ask what the code does otherwise in a state (given as `Held.put` takes it), if anything.
-
-        Raises `CannotLoad` or `LoadedOtherwise`. `at`: held at another size.
-        """
-        held = at or self.held
-        try:
-            held.begin()
-            try:
-                held.put(look)
-            except Raises as error:
-                raise CannotLoad(error.why) from error
-            self._step(held, action, arguments)
-        except Differs as error:  # it hangs, too, or does not always begin alike
-            return ReportedDifference(error)
-        finally:
-            held.end()
-        return None
-
-    def _step(self, held: Held, action: Action, arguments: Sequence[Any]) -> bool:
-        """Offer the step, and tell whether it was taken; or wait for it. Raises `Differs`."""
-        if not hasattr(held.adapter, method_of(action.name)):
-            held.wait()
-            return True
-        chosen = held.adapter.chosen.get(action.name, ())
-        names = [name for name, _ in action.parameters]
-        given = zip(names, arguments, strict=True)
-        return held.offer(action.name, *(a for name, a in given if name not in chosen))
 
     def _note(self, picked: Picked, told: ReportedDifference, led: Differs | None) -> None:
         """A question; of its kind the first is kept, and how many there were."""
@@ -421,7 +256,7 @@ class SolverRun:
         """Look for a story to each kind of question."""
         ends = time.monotonic() + seconds
         for question in self.kinds.values():
-            settler = Settler(self, question, faults, ends)
+            settler = Settler(self.asker, self.reached, question, faults, ends)
             settler.shrink()
             told = [*self.found.differences, *self.found.questions]
             like = next((q for q in told if q.kind == question.kind), None)
@@ -437,42 +272,14 @@ class SolverRun:
 
     # ── What can be reached ─────────────────────────────────────────────────────────────────
 
-    def explored(self, sizes: Mapping[str, int], faults: int, seconds: float) -> Explorer | None:
-        """A size as far as it was explored, once; None where it cannot be."""
-        key = tuple(sizes.values())
-        if key not in self.explorers:
-            try:
-                self.explorers[key] = explored(self.held.spec, sizes, faults, seconds)
-            except UsageError as error:
-                self.explorers[key] = None
-                self.unexplored = f"not looked: {error}"
-        return self.explorers[key]
-
-    def number(self, state: Spec, faults: int) -> tuple[Explorer | None, int | None]:
-        """The exploration of this size, and which of its states this is; None where unknown."""
-        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
-        return explorer, None if explorer is None else number_of(explorer, state)
-
     def look(self, faults: int) -> None:
         """See which of the states an exploration of the same size comes to."""
-        if self.looking <= 0 or not self.alone:
+        if self.reached.seconds <= 0 or not self.alone:
             return
         states = [*self.alone.values()]
-        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
+        explorer = self.reached.explored(self.held.machine.sizes, faults, self.reached.seconds)
         if explorer is None:
-            self.found.reachable = Reachable(how=self.unexplored)
+            self.found.reachable = Reachable(how=self.reached.unexplored)
             return
         known = sum(number_of(explorer, state) is not None for state in states)
         self.found.reachable = Reachable(known, len(states), said(explorer.result))
-
-
-class ReportedDifference:
-    """A difference of code, told: its lines, and its kind."""
-
-    def __init__(self, error: Differs) -> None:
-        self.hangs = isinstance(error, Hangs)
-        self.deeds: tuple[Deed, ...] = error.deeds
-        self.lines = tuple(str(error).partition("\n\n")[0].splitlines()[1:])
-        fields = {x.strip().partition(":")[0] for x in self.lines if IN_THE_SPEC in x}
-        names = sorted({x.partition("[")[0] for x in fields})
-        self.kind = (type(error).__name__, error.why.partition(":")[0], *names)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from herdproof.conformance.holding.held import Case, Deed, Differs, Hangs, Held
+from herdproof.conformance.holding.deeds import Case, Deed
+from herdproof.conformance.holding.held import Differs, Hangs, Held
 from herdproof.errors import HerdError
 
 REPETITIONS = 5

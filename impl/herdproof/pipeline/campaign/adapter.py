@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import given
 from herdproof.conformance.coarse import Edges, VisitedEdges
-from herdproof.conformance.holding.held import Deed, Differs, Held, TooManyStates
+from herdproof.conformance.holding.deeds import Deed
+from herdproof.conformance.holding.held import Differs, Held, TooManyStates
 from herdproof.conformance.traces.tracer import Tracer
 from herdproof.conformance.walks.draws import Turns
 from herdproof.conformance.walks.shorten import shortened

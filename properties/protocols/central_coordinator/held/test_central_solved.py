@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from herdproof.conformance.solver.solved import IMPOSSIBLE, NOT_LOADABLE, Solved, solved
+from herdproof.conformance.solver.found import IMPOSSIBLE, NOT_LOADABLE, Solved
+from herdproof.conformance.solver.solved import solved
 from herdproof.protocols.central_coordinator.held.mistaken import cores
 from herdspec.check.proof.prove import Proof, prove
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
