@@ -15,7 +15,7 @@ from herdproof.shells.logs import TextLines
 from herdproof.shells.reports import Vocabulary
 
 PAGE = (Path(__file__).parents[2] / "docs" / "broker.md").read_text(encoding="utf-8")
-NAMED = re.compile(r"{(\w+)}")
+NAMED = re.compile(r"{(\w+)(?::\w+)?}")
 
 
 def documented(module: ModuleType) -> dict[str, str]:

@@ -22,10 +22,12 @@ class Vocabulary:
 
     >>> Vocabulary({"left": "{who} has left {group}"}).sentence("left", {"who": "c", "group": "g"})
     'c has left g'
+    >>> Vocabulary({"read": "{groups:group} read"}).sentence("read", {"groups": 1})
+    '1 group read'
     """
 
     sentences: Mapping[str, str]
-    """By an event's name its sentence, with the details that it names in braces."""
+    """By an event's name its sentence, with the details that it names in braces: {count:noun}."""
     levels: Mapping[str, int] | None = None
     """Gravity, by an event's name; INFO where it is not said."""
 
@@ -54,7 +56,16 @@ class _Details(dict[str, str]):
         self._said = said
 
     def __missing__(self, name: str) -> str:
-        return printable(str(self._said.get(name, "?")))
+        return _Detail(printable(str(self._said.get(name, "?"))))
+
+
+class _Detail(str):
+    """A detail; formatted with a noun it is so many of that."""
+
+    __slots__ = ()
+
+    def __format__(self, noun: str) -> str:
+        return f"{self!s} {noun}{'' if self == '1' else 's'}" if noun else str(self)
 
 
 class _Sentence:

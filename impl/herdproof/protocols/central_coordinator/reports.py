@@ -101,34 +101,34 @@ LEVELS: Mapping[str, int] = {
 
 SENTENCES: Mapping[str, str] = {
     What.COORDINATOR_STARTUP: "elected: it leads in epoch {epoch}, and reads what is stored",
-    What.COORDINATOR_READY: "it coordinates: {topics} topics and {groups} groups are there",
+    What.COORDINATOR_READY: "it coordinates, and finds {topics:topic} and {groups:group}",
     What.STEPPED_DOWN: "it leads no more: {why}",
     What.CHANNEL_REFUSED: "a connection was refused: there are too many",
     What.PEER_AT_FAULT: "a connection is closed, whose peer does what the protocol forbids: {why}",
     What.REGISTRATION_REFUSED: "consumer {consumer} was refused in group {group}: {why}",
-    What.MEMBER_JOINED: "consumer {consumer} has joined group {group}, of {members} members now",
+    What.MEMBER_JOINED: "consumer {consumer} has joined group {group}, of {members:member} now",
     What.MEMBER_RESUMED: "consumer {consumer} of group {group} goes on over another connection, of"
-    " {members} members now",
+    " {members:member} now",
     What.MEMBER_LOST: "consumer {consumer} has left group {group}: {why}",
     What.LEASE_OVER: "the lease of consumer {consumer} in group {group} is over",
     What.PING_RETRIED: "consumer {consumer} in group {group} has not answered a ping",
-    What.TOPICS_CHANGED: "topic {topic} has {partitions} partitions now",
+    What.TOPICS_CHANGED: "topic {topic} has {partitions:partition} now",
     What.BAD_TOPIC: "the node of topic {topic} cannot be understood: it stays as it was known",
     What.REBALANCE_STARTED: "group {group} is rebalanced: {why}",
     What.REBALANCE_UNNECESSARY: "group {group} need not be rebalanced",
-    What.OWNERS_WRITTEN: "the owners of group {group} are written, of {partitions} partitions",
-    What.REBALANCE_DONE: "group {group} is rebalanced, of {members} members, {whole_ms} ms after"
+    What.OWNERS_WRITTEN: "the owners of group {group} are written, of {partitions:partition}",
+    What.REBALANCE_DONE: "group {group} is rebalanced, of {members:member}, {whole_ms} ms after"
     " that was asked for",
-    What.REBALANCE_WAITS: "group {group} waits for {why}; {partitions} partitions have no reader",
+    What.REBALANCE_WAITS: "group {group} waits for {why}; without a reader: {partitions:partition}",
     What.UNREAD: "partitions of group {group} had no reader for {ms} ms: {why}",
-    What.READ_AGAIN: "group {group} is read again: {partitions} partitions had no reader for {ms}"
+    What.READ_AGAIN: "group {group} is read again: {partitions:partition} had no reader for {ms}"
     " ms ({causes}): {of}",
     What.REBALANCE_FAILED: "a rebalance of group {group} failed: {why}; again in {again_in_ms} ms",
     What.REBALANCE_EXHAUSTED: "group {group} cannot be rebalanced, {failures} times: {why}",
-    What.OFFSETS_STORED: "{offsets} offsets of group {group} are stored",
+    What.OFFSETS_STORED: "stored: {offsets:offset} of group {group}",
     What.COMMIT_REFUSED: "a commit of consumer {consumer} in group {group} was refused: {error}",
     What.ZOOKEEPER_TROUBLE: "ZooKeeper did not answer ({task}): {why}",
-    What.PARTITIONS_UNREAD: "of group {group}, {partitions} partitions are nobody's: {why}",
+    What.PARTITIONS_UNREAD: "of group {group} nobody has {partitions:partition}: {why}",
     What.GROUP_EMPTY: "group {group} has no members any more",
     What.GROUP_EXPIRED: "group {group} was empty for too long: what was stored of it is deleted",
 }

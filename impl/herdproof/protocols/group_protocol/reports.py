@@ -85,9 +85,9 @@ LEVELS: Mapping[str, int] = {
 
 SENTENCES: Mapping[str, str] = {
     What.COORDINATOR_STARTUP: "elected: it leads in epoch {epoch}, and reads what is stored",
-    What.COORDINATOR_READY: "it coordinates: {groups} groups of {members} members were read in {ms}"
-    " ms",
-    What.TOO_MANY_GROUPS: "{groups} groups are stored, and max_groups is {max_groups}: all are"
+    What.COORDINATOR_READY: "it coordinates, and has read {groups:group} of {members:member} in"
+    " {ms} ms",
+    What.TOO_MANY_GROUPS: "it finds {groups:group} stored, and max_groups is {max_groups}: all are"
     " coordinated, and no other is begun until there are fewer",
     What.STEPPED_DOWN: "it leads no more in epoch {epoch}: {waited} requests that waited are to ask"
     " another",
@@ -96,29 +96,28 @@ SENTENCES: Mapping[str, str] = {
     " down, and what is stored is read anew",
     What.STORE_NOT_READ: "the groups could not be read in epoch {epoch}: it steps down",
     What.NOT_STORED: "{change} of group {group} cannot be stored: it is undone",
-    What.MEMBER_JOINED: "{member} ({host}) has joined group {group}, of {members} members now",
+    What.MEMBER_JOINED: "{member} ({host}) has joined group {group}, of {members:member} now",
     What.MEMBER_REPLACED: "{instance} of group {group} has come back as {member}: who comes as"
     " {former} is fenced",
-    What.MEMBER_LEFT: "{member} has left group {group}, of {members} members now",
+    What.MEMBER_LEFT: "{member} has left group {group}, of {members:member} now",
     What.MEMBER_EXPIRED: "{member} is no member of group {group} any more: {why}",
     What.MEMBER_FENCED: "{member} of group {group} is fenced ({request}): another one has its"
     " instance id",
     What.JOIN_REFUSED: "a join of {client} ({host}) to group {group} was refused: {error}",
     What.REQUEST_REFUSED: "{request} of {member} in group {group} was refused: {error}",
-    What.COMMIT_REFUSED: "a commit of {member} in group {group} was refused, for {partitions}"
-    " partitions: {error}",
-    What.REBALANCE_STARTED: "group {group} is rebalanced, of {members} members: {why}",
-    What.GENERATION_BEGUN: "generation {generation} of group {group} has begun, of {members}"
-    " members, {ms} ms after they were to join",
+    What.COMMIT_REFUSED: "a commit of {member} in group {group} was refused, for"
+    " {partitions:partition}: {error}",
+    What.REBALANCE_STARTED: "group {group} is rebalanced, of {members:member}: {why}",
+    What.GENERATION_BEGUN: "generation {generation} of group {group} has begun, of"
+    " {members:member}, {ms} ms after they were to join",
     What.GENERATION_ASSIGNED: "generation {generation} of group {group} has its assignments, of"
-    " {members} members, {ms} ms after they were to join",
+    " {members:member}, {ms} ms after they were to join",
     What.GROUP_EMPTY: "group {group} has no members any more",
-    What.GROUP_DELETED: "group {group} is deleted, with {offsets} offsets",
-    What.GROUP_EXPIRED: "group {group} was not used for too long: it is deleted, with {offsets}"
-    " offsets",
-    What.OFFSETS_EXPIRED: "{offsets} offsets of group {group} were not used for too long: they are"
-    " deleted",
-    What.OFFSETS_DELETED: "{offsets} offsets of group {group} are deleted",
+    What.GROUP_DELETED: "group {group} is deleted, with {offsets:offset}",
+    What.GROUP_EXPIRED: "group {group} was not used for too long: it is deleted, with"
+    " {offsets:offset}",
+    What.OFFSETS_EXPIRED: "deleted, since not used for too long: {offsets:offset} of group {group}",
+    What.OFFSETS_DELETED: "deleted: {offsets:offset} of group {group}",
 }
 """Sentences of the log, with the details of a report."""
 

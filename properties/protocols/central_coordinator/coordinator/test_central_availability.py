@@ -34,7 +34,8 @@ def test_a_lease_is_waited_for_with_a_sentence() -> None:
     assert settled(w, a)
     assert (waits["who"], waits["left_ms"], waits["partitions"]) == ("1-2", LEASE_MS, 2)
     said = VOCABULARY.sentence(What.REBALANCE_WAITS, {"group": "g", **waits})
-    assert said.startswith("group g waits for the lease of consumer b (1-2), 5.2 s left; 2 ")
+    waited = "group g waits for the lease of consumer b (1-2), 5.2 s left"
+    assert said == f"{waited}; without a reader: 2 partitions"
     [again] = w.told(What.READ_AGAIN)
     assert (again["ms"], again["partitions"]) == (LEASE_MS, 2)
     assert "lease 5.2 s" in str(again["causes"])
