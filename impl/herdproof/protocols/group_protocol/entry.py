@@ -23,6 +23,10 @@ ON_ADMINISTERED = (
     "the core goes on random walks along the administration of groups",
     "DeleteGroups, OffsetDelete and commits from outside do, or are refused, as the variant says.",
 )
+ON_SUBSCRIPTIONS = (
+    "the core goes on random walks where members change their subscriptions",
+    "Whoever joins with another subscription, the core rebalances and stores as the variant says.",
+)
 
 _cores = later(f"{HERE}.held.variants:cores")
 _one_mistake = switched(
@@ -31,6 +35,7 @@ _one_mistake = switched(
         "choice": later(f"{HERE}.held.choosing:choosing"),
         "administered": later(f"{HERE}.held.administered:administered"),
         "positions": _cores,
+        "subscriptions": later(f"{HERE}.held.resubscribing:resubscribing"),
     },
 )  # fmt: skip
 
@@ -54,6 +59,10 @@ IMPLEMENTATION = Implementation(
         held(
             adapter, "walks", lambda: varied_told("administered", faults=0), form="administered",
             row=ON_ADMINISTERED, runs=40, turns=200,
+        ),
+        held(
+            adapter, "walks", lambda: varied_told("subscriptions", faults=0), form="subscriptions",
+            row=ON_SUBSCRIPTIONS, runs=40, turns=200,
         ),
         held(adapter, "edges", lambda: told(1, 1, 1, faults=1), seconds=None),
         held(adapter, "stories", lambda: told(1, 1, 1, faults=1)),

@@ -39,6 +39,11 @@ from herdproof.protocols.group_protocol.held.choosing import (
 from herdproof.protocols.group_protocol.held.clients import HeldClients
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
+from herdproof.protocols.group_protocol.held.resubscribing import (
+    RESUBSCRIBING_CORES,
+    HeldResubscribing,
+    resubscribing,
+)
 from herdproof.protocols.group_protocol.held.variants import CORES, CommitsAtGates, cores
 from herdspec.check.exploration.exploration import Story
 from herdspec.check.exploration.explore import Explorer
@@ -50,6 +55,7 @@ from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, varied_told
 from herdspec.protocols.group_protocol.properties import HELD
 from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
 from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
+from herdspec.protocols.group_protocol.variants.subscriptions_properties import SUBSCRIPTIONS_HELD
 from properties.protocols.group_protocol.held.group_constraints import CONSTRAINTS, constrained
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
@@ -319,7 +325,7 @@ def test_the_right_core_does_not_follow_them(name: str) -> None:
     assert followed == BY_RIGHT_CORES.get(name, [])
 
 
-# ── A choice among protocols, and administration ────────────────────────────────────────────
+# ── A choice among protocols, administration, and subscriptions that change ─────────────────
 
 
 @pytest.mark.parametrize(
@@ -327,6 +333,7 @@ def test_the_right_core_does_not_follow_them(name: str) -> None:
     [
         pytest.param(CHOICE_HELD, HeldChoosing, id="choice"),
         pytest.param(ADMINISTERED_HELD, HeldAdministered, id="administered"),
+        pytest.param(SUBSCRIPTIONS_HELD, HeldResubscribing, id="subscriptions"),
     ],
 )
 def test_every_action_of_a_variant_is_offered_or_waited_for(
@@ -385,6 +392,46 @@ def test_a_core_follows_what_its_choice_breaks(name: str) -> None:
     assert (Outcome.FOLLOWED in right.values()) == (CHOOSING_CORES[name] is GroupCoordinator)
 
 
+@pytest.mark.timeout(600)
+def test_the_core_goes_where_subscriptions_change() -> None:
+    """Edges near a change of a subscription."""
+    at = varied_told("subscriptions", faults=1)
+    found = cover(
+        at.spec, HeldResubscribing, faults=1, bound=BOUND, part=0.002,
+        near="change_subscription", seed=1, Broker=1, Member=2, Partition=1,
+    )  # fmt: skip
+    print("\n".join(found.lines))
+
+    assert found.mismatch is None
+    assert found.covered >= 1_000
+
+
+@pytest.mark.timeout(300)
+def test_the_core_walks_where_subscriptions_change() -> None:
+    """With members that ask for something else while they join, and failovers."""
+    at = varied_told("subscriptions", faults=0)
+    found = walk(at.spec, HeldResubscribing, at.sizes, runs=40, steps=200)
+
+    assert found.difference is None, str(found.difference)
+    assert min(found.report.taken[n] for n in ("change_subscription", "on_join_follower")) > 1
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", RESUBSCRIBING_CORES)
+def test_a_core_follows_what_breaks_as_subscriptions_change(name: str) -> None:
+    """The mistake in the variant is the one in the core; the right core does not follow."""
+    flaw = PROTOCOL.flaws()[name]
+    code = resubscribing(flaw.switches, flaw.spec)
+
+    followed = replayed(name, code)
+    right = replayed(name, type("RightCores", (code,), {"core": GroupCoordinator}))
+
+    assert followed == dict.fromkeys({*flaw.failures} - LIVES, Outcome.FOLLOWED)
+    assert Outcome.FOLLOWED not in right.values()
+
+
+LIVES = {"settles_with_all_subscriptions"}
+"""Failures whose stories do not end, and are not replayed."""
 ASKED_OUTSIDE = ("commit_from_outside", "delete_offsets", "delete_group")
 """Actions that nobody takes who is a member."""
 

@@ -1,5 +1,5 @@
 """
-The variants: static and cooperative members, choice, administration, fetch positions.
+The variants: other members, choice, administration, fetch positions, other subscriptions.
 
 Of each the size of its world, and what breaks it.
 
@@ -53,13 +53,19 @@ from herdspec.protocols.group_protocol.variants.static_properties import (
     SAID_OF_MEMBERS,
     STATIC,
 )
+from herdspec.protocols.group_protocol.variants.subscriptions_flaws import SUBSCRIPTION_FLAWS
+from herdspec.protocols.group_protocol.variants.subscriptions_properties import (
+    SUBSCRIPTION_LEMMAS,
+    SUBSCRIPTIONS,
+)
 from properties.protocols.flawed_worlds import explored_of, lived_of
 from properties.protocols.varied import breaks
 
 ALL_FLAWS: dict[str, Flaw] = {
     **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS, **ADMINISTERED_FLAWS, **POSITIONS_FLAWS,
+    **SUBSCRIPTION_FLAWS,
 }  # fmt: skip
-LIVE = {"settles"}
+LIVE = {"settles", "settles_with_all_subscriptions"}
 
 
 @cache
@@ -88,6 +94,7 @@ flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
             "administered_without_stopping", 3_157_583, 9_565_259, 87, marks=pytest.mark.long
         ),
         pytest.param("positions", 2_853_644, 9_626_476, 103, marks=pytest.mark.long),
+        pytest.param("subscriptions", 2_942_421, 9_187_270, 87, marks=pytest.mark.long),
     ],
 )
 def test_a_variants_world_is_pinned_and_nothing_fails_in_it(
@@ -116,6 +123,19 @@ def test_the_world_of_positions_is_pinned_with_a_single_member_and_nothing_fails
     assert {n for n, times in found.taken.items() if not times} == {
         "on_join_follower", "join_again",
     }  # fmt: skip
+
+
+def test_the_world_of_subscriptions_is_pinned_with_one_fault_and_nothing_fails_in_it() -> None:
+    """A partition that was read is let go with two; all else, and each action, is met with one."""
+    at = varied_told("subscriptions", faults=1)
+    found = explore(at.spec, at.sizes, faults=1, bound=BOUND)
+
+    assert (found.states, found.generated, found.depth) == (157_118, 389_896, 72)
+    assert found.complete
+    assert not found.violations
+    assert [*found.missing] == ["a_partition_is_let_go"]
+    assert found.deadlock is None
+    assert all(found.taken.values())
 
 
 def test_positions_are_proved_for_any_size() -> None:
@@ -149,11 +169,12 @@ def test_positions_are_found_in_the_end(members: int, faults: int) -> None:
         "cooperative",
         pytest.param("choice", marks=pytest.mark.long),
         "administered",
+        "subscriptions",
     ],
 )
 def test_a_variant_settles(name: str) -> None:
     """Without further faults the group is stable again, in every fair behaviour."""
-    at = varied_told(name)
+    at = varied_told(name, faults=1 if name == "subscriptions" else None)
     at = resized(at, Broker=2, Member=1) if name == "administered" else at
     found = liveness(at.spec, at.sizes, faults=at.faults, bound=BOUND)
 
@@ -168,8 +189,8 @@ def test_what_is_verified_is_what_is_tested() -> None:
     resized_ones = "administered_without_stopping"
 
     assert [name.split(":")[0].split()[-1] for name in checks] == [
-        *explored_too, "static_without_stopping", "cooperative", "choice", "administered", *PROVED,
-        "positions", "positions", "positions",
+        *explored_too, "static_without_stopping", "cooperative", "choice", "administered",
+        "subscriptions", *PROVED, "positions", "positions", "positions",
     ]  # fmt: skip
     assert all(
         f"explore {name}: {varied_told(name).size}" in checks
@@ -194,6 +215,7 @@ def test_a_variant_promises_all_that_the_protocol_promises() -> None:
     assert promised - {p.name for p in STATIC.properties} == of_members
     assert promised <= {p.name for p in COOPERATIVE.properties}
     assert promised <= {p.name for p in CHOICE.properties}
+    assert promised <= {p.name for p in SUBSCRIPTIONS.properties}
     without = {p.name for p in SAID_WITHOUT}
     assert len(SAID_WITH) == len(SAID_WITHOUT)
     assert promised - {p.name for p in ADMINISTERED.properties} == without
@@ -201,12 +223,18 @@ def test_a_variant_promises_all_that_the_protocol_promises() -> None:
     assert promised - {p.name for p in POSITIONS.properties} == {p.name for p in SAID_OF_ALL}
 
 
-# ── A choice among protocols is proved ──────────────────────────────────────────────────────
+# ── A choice among protocols is proved, and subscriptions that change ───────────────────────
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "name", ["choice", pytest.param("choice_without_stopping", marks=pytest.mark.long)]
+    "name",
+    [
+        "choice",
+        pytest.param("choice_without_stopping", marks=pytest.mark.long),
+        "subscriptions",
+        pytest.param("subscriptions_without_stopping", marks=pytest.mark.long),
+    ],
 )
 def test_a_variant_is_proved_for_any_size(name: str) -> None:
     """Each obligation is proved; z3 is warned that it might have given up, and has not."""
@@ -232,6 +260,14 @@ NEEDED = {
     ),
 }
 """For each lemma of the choice what is no longer kept without it, and by which action."""
+NEEDED_OF_SUBSCRIPTIONS = {
+    "what_is_said_was_asked_for": ("a_generation_counts_what_was_asked_for", "answer_joins"),
+    "a_stored_generation_has_what_was_said": (
+        "a_generation_counts_what_was_asked_for",
+        "handle_join_group",
+    ),
+}
+"""The same of subscriptions that change."""
 
 
 @pytest.mark.parametrize("lemma", NEEDED)
@@ -242,6 +278,16 @@ def test_each_lemma_of_the_choice_is_needed(lemma: str) -> None:
     assert [*NEEDED] == [p.name for p in CHOICE_LEMMAS]
     assert breaks(CHOICE, lemma, promise, action)
     assert not breaks(CHOICE, "", promise, action)
+
+
+@pytest.mark.parametrize("lemma", NEEDED_OF_SUBSCRIPTIONS)
+def test_each_lemma_of_subscriptions_is_needed(lemma: str) -> None:
+    """Without it a step breaks a promise; with it, it does not."""
+    promise, action = NEEDED_OF_SUBSCRIPTIONS[lemma]
+
+    assert [*NEEDED_OF_SUBSCRIPTIONS] == [p.name for p in SUBSCRIPTION_LEMMAS]
+    assert breaks(SUBSCRIPTIONS, lemma, promise, action)
+    assert not breaks(SUBSCRIPTIONS, "", promise, action)
 
 
 # ── What goes wrong ─────────────────────────────────────────────────────────────────────────
@@ -287,6 +333,13 @@ MUST_CONTAIN = {
     "start_unstored": {"resolve_start", "produce", "kill"},
     # KIP-447, UNSTABLE_OFFSET_COMMIT: "the consumer should retry"
     "error_taken_for_nothing": {"store_offsets", "lose_offset_fetch", "resolve_start"},
+    # 88: "rejoinNeeded" is not to be reset by a join that has begun before
+    "change_lost_in_join": {"change_subscription", "on_join_complete"},
+    # "member is joining with different metadata … trigger a rebalance", a subscription's
+    "other_subscription_unnoticed": {"change_subscription", "handle_join_group"},
+    "first_subscription_kept": {"change_subscription", "store_generation"},
+    # SubscriptionState: what nobody subscribes to is not fetched
+    "reads_on_unsubscribed": {"change_subscription", "consume"},
     # 71: what the application is at is committed by the next poll
     "commits_what_is_at_work": {"maybe_auto_commit_offsets_async", "store_offsets"},
 }

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 BOUND = 8
 """The largest natural of explorations: nothing is cut."""
-PROVED_ALONE = ("choice_without_stopping",)
+PROVED_ALONE = ("choice_without_stopping", "subscriptions_without_stopping")
 """Variants that are proved for any size, and not explored besides."""
-PROVED = ("choice", *PROVED_ALONE)
+PROVED = ("choice", "subscriptions", *PROVED_ALONE)
 """Variants that are proved."""
 
 
@@ -63,10 +63,11 @@ def flaws() -> Mapping[str, Flaw]:
     from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
     from herdspec.protocols.group_protocol.variants.positions_flaws import POSITIONS_FLAWS
     from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
+    from herdspec.protocols.group_protocol.variants.subscriptions_flaws import SUBSCRIPTION_FLAWS
 
     return {
         **PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS,
-        **ADMINISTERED_FLAWS, **POSITIONS_FLAWS,
+        **ADMINISTERED_FLAWS, **POSITIONS_FLAWS, **SUBSCRIPTION_FLAWS,
     }  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def planned(scale: Scale) -> Plan:
 
 
 def variants() -> dict[str, Specification]:
-    """The variants: members static or cooperative, choice, administration, fetch positions."""
+    """The variants: other members, choice, administration, positions, subscriptions that change."""
     from herdspec.protocols.group_protocol.variants.administered_properties import (
         ADMINISTERED,
         administered_without_stopping,
@@ -142,6 +143,10 @@ def variants() -> dict[str, Specification]:
         STATIC,
         static_without_stopping,
     )
+    from herdspec.protocols.group_protocol.variants.subscriptions_properties import (
+        SUBSCRIPTIONS,
+        subscriptions_without_stopping,
+    )
 
     return {
         "static": STATIC, "static_without_stopping": static_without_stopping(),
@@ -149,7 +154,8 @@ def variants() -> dict[str, Specification]:
         "choice": CHOICE, "choice_without_stopping": choice_without_stopping(),
         "administered": ADMINISTERED,
         "administered_without_stopping": administered_without_stopping(),
-        "positions": POSITIONS,
+        "positions": POSITIONS, "subscriptions": SUBSCRIPTIONS,
+        "subscriptions_without_stopping": subscriptions_without_stopping(),
     }  # fmt: skip
 
 
@@ -159,6 +165,7 @@ def varied() -> tuple[Check, ...]:
     living = (
         looked["static_without_stopping"], looked["cooperative"], looked["choice"],
         resized(looked["administered"], Broker=2, Member=1),
+        varied_told("subscriptions", faults=1),
     )  # fmt: skip
     alone = {
         "administered_without_stopping":
@@ -190,7 +197,7 @@ def varied_told(name: str, *, faults: int | None = None) -> CheckConfig:
     """A variant: two members, two protocols to choose from, one of everything else."""
     spec = variants()[name]
     sizes = {sort: 2 if sort in ("Member", "Assignor") else 1 for sort in spec.sorts}
-    most = 2 if name.startswith("administered") else 1
+    most = 2 if name.startswith(("administered", "subscriptions")) else 1
     return CheckConfig(name, spec, sizes, most if faults is None else faults, bound=BOUND)
 
 

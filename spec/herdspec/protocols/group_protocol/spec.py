@@ -22,9 +22,9 @@ Assumed: of the requests of one client, none is read after one that was sent lat
 silent once its successor has loaded the group; while something of a group is being stored, nothing
 else of it is decided. Under the assumption `evicted_has_stopped`, and only where a property says
 so: whom the coordinator counts no more has stopped consuming.
-Not modelled: several groups, `assign` mode, subscriptions that change; static members, cooperative
-ones, a choice among protocols, groups that are deleted, or to which somebody commits from outside,
-and where clients begin (fetch positions), are `variants`.
+Not modelled: several groups, `assign` mode; static members, cooperative ones, a choice among
+protocols, subscriptions that change, groups that are deleted, or to which somebody commits from
+outside, and where clients begin (fetch positions), are `variants`.
 Which partitions there are, the leader reads when its SyncGroup is read. A heartbeat and an
 OffsetFetch are answered at once, and the answer to an OffsetCommit tells nobody anything. Time-outs
 are faults, but for clients that are no more.

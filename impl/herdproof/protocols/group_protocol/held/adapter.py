@@ -8,7 +8,7 @@ clients were answered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Refused
@@ -250,14 +250,24 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
         is_stored = self._s.leader == m or self._s.belongs[m]
         if is_stored and not self._s.has_id[m]:
             raise Refused
-        topics = tuple(place(p)[0] for p in Partition if self._s.interest[m, p])
         request = JoinGroupRequest(
             version=9, client_id=f"c{m.index}", group_id=GROUP,
             member_id=self._ids[m] if self._s.has_id[m] else "",
             session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS,
-            protocol_type=CONSUMER, protocols=(GroupProtocol("plan", write_subscription(topics)),),
+            protocol_type=CONSUMER, protocols=self._protocols(m),
         )  # fmt: skip
         self._ask(m, request)
+
+    def _protocols(self, m: c.Member) -> tuple[GroupProtocol, ...]:
+        """The protocols that a JoinGroup lists; all say the same of a member."""
+        topics = tuple(place(p)[0] for p in Partition if self._asks_for(m, p))
+        return tuple(GroupProtocol(name, write_subscription(topics)) for name in self._names(m))
+
+    def _names(self, m: c.Member) -> Iterable[str]:  # noqa: ARG002 - of a variant
+        return ("plan",)
+
+    def _asks_for(self, m: c.Member, p: c.Partition) -> bool:
+        return bool(self._s.interest[m, p])
 
     def _handle_sync_group(self, m: c.Member) -> None:
         shares: dict[c.Member, list[TopicPartition]] = {}

@@ -6,38 +6,30 @@ A protocol is one of as many names as there are assignors; all of them say the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Refused, varied
+from herdproof.conformance.adapter import varied
 from herdproof.conformance.beside import beside
 from herdproof.conformance.flawed import with_parts
-from herdproof.consuming.consumer_protocol import write_subscription
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, StoredThen
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import (
-    CONSUMER,
     ClassicGroup,
     ClassicMember,
 )
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.held.adapter import ANSWERED, HeldCoordinators, place
+from herdproof.protocols.group_protocol.held.adapter import ANSWERED, HeldCoordinators
 from herdproof.protocols.group_protocol.messages import (
     Error,
-    GroupProtocol,
     GroupResponse,
     JoinGroupRequest,
     JoinGroupResponse,
 )
-from herdproof.protocols.group_protocol.simulated.gated_coordinators import (
-    GROUP,
-    REBALANCE_MS,
-    SESSION_MS,
-)
 from herdproof.protocols.group_protocol.steps import GroupAction
 from herdspec.language.specification import Specification
-from herdspec.protocols.group import Member, Partition
+from herdspec.protocols.group import Member
 from herdspec.protocols.group_protocol.variants import choice as c
 from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
 
@@ -91,21 +83,8 @@ class HeldChoosing(HeldCoordinators):
         if isinstance(told, JoinGroupResponse) and told.error is Error.NONE:
             s.uses[m] = assignor(told.protocol_name)
 
-    def _handle_join_group(self, m: c.Member) -> None:
-        """Who has lost its id, and is still stored, would be another one; in the spec it is not."""
-        is_stored = self._s.leader == m or self._s.belongs[m]
-        if is_stored and not self._s.has_id[m]:
-            raise Refused
-        topics = tuple(place(p)[0] for p in Partition if self._s.interest[m, p])
-        listed = (f"a{a.index}" for a in c.Assignor if self._s.supports[m, a])
-        request = JoinGroupRequest(
-            version=9, client_id=f"c{m.index}", group_id=GROUP,
-            member_id=self._ids[m] if self._s.has_id[m] else "",
-            session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS,
-            protocol_type=CONSUMER,
-            protocols=tuple(GroupProtocol(name, write_subscription(topics)) for name in listed),
-        )  # fmt: skip
-        self._ask(m, request)
+    def _names(self, m: c.Member) -> Iterable[str]:
+        return (f"a{a.index}" for a in c.Assignor if self._s.supports[m, a])
 
     def _store_generation(self) -> tuple[c.Member | None, c.Assignor | None]:  # type: ignore[override]
         leader = super()._store_generation()

@@ -31,6 +31,7 @@ from herdproof.protocols.group_protocol.held.drafted_client import printed_clien
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.held.positions import HearsErrorsLater, HeldPositions
 from herdproof.protocols.group_protocol.held.positions_flawed import CLIENTS
+from herdproof.protocols.group_protocol.held.resubscribing import RESUBSCRIBING_CORES
 from herdproof.protocols.group_protocol.simulated.gated_clients import GatedClient
 from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROUP, commit_of
 from herdproof.protocols.group_protocol.steps import GroupStep
@@ -226,7 +227,7 @@ CORES: Mapping[str, tuple[type[HeldCoordinators], Mapping[str, Any]]] = {
     },
 }
 """By mistake the adapter of code that has it, and what is otherwise there."""
-KNOWN = frozenset({*CORES, *CHOOSING_CORES, *ADMINISTERED_CORES})
+KNOWN = frozenset({*CORES, *CHOOSING_CORES, *ADMINISTERED_CORES, *RESUBSCRIBING_CORES})
 """The mistakes that there are cores with, those of other forms included."""
 
 
