@@ -19,9 +19,12 @@ from msgspec.structs import replace
 
 from herdproof.conformance.traces import chained
 from herdproof.conformance.traces.chained import Chain, process_of
+from herdproof.conformance.traces.groups import gaps
+from herdproof.conformance.traces.ordering import ordered
 from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.judging.gaps import Concerning
+from herdproof.protocols.central_coordinator.traces.lines import Messages
 from herdproof.protocols.central_coordinator.tracing import COORDINATOR
 from properties.pipeline.pipeline_traces import deleted, numbers_of, run_of
 
@@ -40,12 +43,12 @@ def groups_of(lines: Sequence[Any]) -> list[str]:
 
 def verdicts(lines: Sequence[Any], *, replay: bool = False) -> Verdicts:
     """By group and sentence, what comes of it."""
-    gaps = numbers_of(sorted(lines, key=lambda line: line.time_ns)).gaps()
+    missing = numbers_of(sorted(lines, key=lambda line: line.time_ns)).gaps()
     found: Verdicts = {}
     for group in groups_of(lines):
         own = [line for line in lines if line.group in ("", group)]
         rows = judge(
-            lines[0].protocol, lines[0].run, group, own, replay=replay, missing=gaps
+            lines[0].protocol, lines[0].run, group, own, replay=replay, missing=missing
         )["verdicts"]  # fmt: skip
         found |= {(group, row["property"]): row["verdict"] for row in rows}
     return found
@@ -208,7 +211,7 @@ def test_no_line_about_a_group_is_taken_for_anothers(
             concerning = Concerning(
                 chance.sample(own := [x for x in left if x.group in ("", group)], len(own))
             )
-            found = [own for gap in gaps if (own := concerning.of(gap)) is not None]
+            found = [each for each in map(concerning.of, gaps) if each is not None]
             for x in lost:
                 is_open = any(
                     gap.process == process_of(x) and gap.first <= x.sequence <= gap.last
@@ -251,3 +254,30 @@ def test_traces_are_a_few_per_cent_longer() -> None:
     without_it = sum(len(replace(x, after=None).written()) + 1 for x in lines)
 
     assert 1.01 < with_it / without_it < 1.05
+
+
+# ── The replay ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_last_word_of_a_process_whose_node_begins_anew_may_be_missing() -> None:
+    """No number tells that: the answer to it, of which no line tells, is no difference."""
+    lines = run_of(14)
+    last = next(x for x in lines if (x.node, x.sequence, x.action) == ("c2", 41, "handle_ping"))
+    left = [x for x in lines if x is not last and x.group in ("", "g1")]
+    assert any(x.node == "c2" and x.sequence == 1 and x.time_ns > last.time_ns for x in left)
+
+    rows = judge(left[0].protocol, left[0].run, "g1", left, missing=())
+
+    (row,) = [row for row in rows["verdicts"] if row["property"] == "conforms"]
+    assert row["verdict"] == "unknown"
+    assert row["why"].endswith("of c2, what came after its last line")
+
+
+def test_conform_names_the_groups_that_a_missing_line_may_be_about() -> None:
+    """Of others it is not missing; where lines do not say which they come after, of all it is."""
+    lines = ordered(run_of(3), Messages(run_of(3))).lines
+    gone = next(x for x in lines if x.action == "finish_rebalance")
+    left = [x for x in lines if x is not gone]
+
+    assert [missing.groups for missing in gaps(left)] == [frozenset({gone.group})]
+    assert [missing.groups for missing in gaps([replace(x, after=None) for x in left])] == [None]
