@@ -36,7 +36,7 @@ class Chain:
         """The number of the latest line about a group that is not remembered."""
 
     def after(self, group: str, number: int) -> After:
-        """What the next line, of this number and about this group, comes after."""
+        """The line that the next one comes after, which is of this number and about this group."""
         last, about_all = self._last, self._last.get("", 0)
         own = last.pop(group, self._forgotten)
         last[group] = number

@@ -134,14 +134,14 @@ HELD_NS = 60_000_000_000
 
 
 class Concerning:
-    """Which of a process's missing lines may be about a group, as its lines after them say."""
+    """Finds which of a process's missing lines may be about a group, as its later lines say."""
 
     def __init__(self, lines: Iterable[Any]) -> None:
         self._chained = Chained(lines)
 
     def of(self, missed: MissingNumbers) -> MissingNumbers | None:
         """
-        Those of these lines that may be about the group, or about all; None if none is.
+        Find those of these lines that may be about the group, or about all; None if none is.
 
         If the beginning of their process is missing, all may be: so may be the end of the one
         before.
