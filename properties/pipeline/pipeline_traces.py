@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from herdproof.conformance.traces.chained import Chain, process_of
 from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.spark.tables import Rows
@@ -18,7 +19,7 @@ from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import NOTHING, TOLD
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
-from herdproof.protocols.central_coordinator.tracing import CENTRAL
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, COORDINATOR
 
 Trace = list[Line]
 MANY_STARTS = dataclasses.replace(DEFAULT, duration_ms=150_000, faults=60)
@@ -70,7 +71,20 @@ def moved_before(lines: Sequence[Line], which: Line, other: Line) -> Trace:
     assert between[0] == between[1] + 1, "the two are neighbours"
     one = replace(which, sequence=other.sequence, time_ns=other.time_ns)
     two = replace(other, sequence=which.sequence, time_ns=which.time_ns)
-    return [two if line is which else one if line is other else line for line in lines]
+    return rechained(two if x is which else one if x is other else x for x in lines)
+
+
+def rechained(lines: Iterable[Line]) -> Trace:
+    """Lines that say which they come after, as of the numbers that they have now."""
+    chains: dict[str, Chain] = {}
+    found: Trace = []
+    for line in lines:
+        if line.role == COORDINATOR:
+            if line.sequence == 1:
+                chains[line.node] = Chain(line.time_ns)
+            line = replace(line, after=chains[line.node].after(line.group, line.sequence))
+        found.append(line)
+    return found
 
 
 def told_after(lines: Sequence[Line], which: Line, **more: Any) -> Trace:
@@ -87,7 +101,7 @@ def told_after(lines: Sequence[Line], which: Line, **more: Any) -> Trace:
             behind = True
             blank = line_of_nothing(which)
             found.append(replace(blank, **{"sequence": which.sequence + 1, **more}))
-    return found
+    return rechained(found)
 
 
 def line_of_nothing(like: Line) -> Line:
@@ -132,5 +146,6 @@ def numbers_of(lines: Iterable[Line]) -> Numbers:
     numbers = Numbers()
     for line in lines:
         if line.shared:
-            numbers.note(line.role, line.node, line.sequence, line.time_ns)
+            process = process_of(line)
+            numbers.note(line.role, line.node, line.sequence, line.time_ns, process)
     return numbers

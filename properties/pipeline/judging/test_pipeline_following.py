@@ -32,7 +32,6 @@ from herdproof.protocols.central_coordinator.simulated.traced import traced
 from properties.pipeline.pipeline_traces import numbers_of
 
 LATE_NS = 3_000_000_000
-KNOWS_LESS = "after a silence of one broker, a stream leaves open who coordinates"
 MANY = "central_coordinator"
 
 
@@ -96,12 +95,7 @@ def in_parts(lines: Sequence[Any], cuts: Random, late_ns: int = LATE_NS) -> dict
     }
 
 
-def not_yet(seed: int, reason: str) -> Any:
-    """A seed at which a stream and a batch know different things."""
-    return pytest.param(seed, marks=pytest.mark.xfail(strict=True, reason=reason))
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3, not_yet(4, KNOWS_LESS), 5, 14])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, 14])
 def test_lines_that_are_not_late_give_what_the_judge_says(seed: int) -> None:
     """However they were delayed (by less than the bound) and cut into parts."""
     lines, chance = lines_of(seed), Random(seed)
@@ -187,13 +181,7 @@ def disagree(found: list[Any], wanted: list[Any]) -> list[tuple[Any, Any]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        *range(5), not_yet(5, "a batch leaves open what a consumer's next Start tells"), 6, 7,
-        not_yet(8, KNOWS_LESS), 9, 10, 11, 22, 24, 39, 42, 48, 51, 100, 199, 215,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("seed", [*range(12), 22, 24, 39, 42, 48, 51, 100, 199, 215])
 def test_what_is_missing_is_doubted_from_where_it_can_have_been(seed: int) -> None:
     """
     As the judge does who fills nothing in: a line after a gap has come when the line before it is
@@ -228,15 +216,20 @@ def without_a_stop() -> list[Any]:
 
 
 def test_a_line_that_is_missing_makes_no_false_violation() -> None:
-    """That who lost a partition had stopped is in no line, and known to be."""
+    """
+    That who lost a partition had stopped is in no line, and known to be.
+
+    The next line says all that it consumes then; what it is interested in, none says again.
+    """
     lines = without_a_stop()
     (group,) = groups_of(lines)
 
     found = in_parts(lines, Random(1))[group]
 
     verdicts = {row["property"]: (row["verdict"], row["why"]) for row in found["verdicts"]}
-    assert verdicts["exclusive"][0] == "unknown"
-    assert "of c3, lines 7 to 7" in verdicts["exclusive"][1]
+    assert verdicts["exclusive"] == ("holds", "1 line is missing; before and after that it holds")
+    assert verdicts["complete"][0] == "unknown"
+    assert "of c3, lines 7 to 7" in verdicts["complete"][1]
     assert verdicts["one_coordinator"] == ("holds", None)
     assert "violations" not in found
 
@@ -284,34 +277,56 @@ def come(lines: Sequence[Any], chance: Random, most_ns: int) -> list[Any]:
     return [lines[n] for n in sorted(range(len(lines)), key=at.__getitem__)]
 
 
+def without_a_finish(*, chained: bool) -> tuple[list[Any], Any]:
+    """A run of two groups without one line of their coordinator, and that line."""
+    lines = [x if chained else altered(x, after=None) for x in lines_of(3)]
+    gone = lines.pop(next(n for n, x in enumerate(lines) if x.action == "finish_rebalance"))
+    assert len(groups_of(lines)) == 2
+    return lines, gone
+
+
+def in_parts_or_whole(lines: Sequence[Any], *, parts: bool) -> dict[str, Rows]:
+    """By group, the rows of a run, followed as it comes or judged whole."""
+    if parts:
+        return in_parts(lines, Random(3))
+    gaps = numbers_of(lines).gaps()
+    return {
+        group: judge(
+            MANY, lines[0].run, group, [x for x in lines if x.group in ("", group)],
+            replay=False, missing=gaps,
+        )
+        for group in groups_of(lines)
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("parts", [True, False])
 def test_a_missing_line_of_a_coordinator_is_noticed_though_it_has_two_groups(parts: bool) -> None:
-    """Its numbers run through both groups' lines: neither group alone shows what is missing."""
-    lines = list(lines_of(3))
-    missing = next(n for n, x in enumerate(lines) if x.action == "finish_rebalance")
-    gone = lines.pop(missing)
-    groups = groups_of(lines)
-    assert len(groups) == 2
+    """Its numbers run through both groups' lines: without `after` it may be of either."""
+    lines, gone = without_a_finish(chained=False)
     why = f"of {gone.node}, lines {gone.sequence} to {gone.sequence}"
 
-    if parts:
-        found = in_parts(lines, Random(3))
-    else:
-        gaps = numbers_of(lines).gaps()
-        assert [gap.why for gap in gaps] == [why]
-        found = {
-            group: judge(
-                MANY, gone.run, group, [x for x in lines if x.group in ("", group)],
-                replay=False, missing=gaps,
-            )
-            for group in groups
-        }  # fmt: skip
+    found = in_parts_or_whole(lines, parts=parts)
 
-    for group in groups:
+    for group in groups_of(lines):
         assert any(why in (row["why"] or "") for row in found[group]["verdicts"])
         told = {row["property"]: (row["verdict"], row["why"]) for row in found[group]["verdicts"]}
         assert told["complete"] == ("holds", "1 line is missing; before and after that it holds")
         assert told["exclusive"] == ("holds", None)
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_of_the_other_group_nothing_is_open_if_lines_say_which_they_come_after(parts: bool) -> None:
+    """The next line of the group that lost one comes after it; that of the other one does not."""
+    lines, gone = without_a_finish(chained=True)
+    why = f"of {gone.node}, lines {gone.sequence} to {gone.sequence}"
+
+    found = in_parts_or_whole(lines, parts=parts)
+
+    whole = in_parts_or_whole(lines_of(3), parts=parts)
+    for group in groups_of(lines):
+        is_told = any(why in (row["why"] or "") for row in found[group]["verdicts"])
+        assert is_told == (group == gone.group)
+        assert (canonical(found[group]) == canonical(whole[group])) == (group != gone.group)
 
 
 @pytest.mark.parametrize("seed", range(20))

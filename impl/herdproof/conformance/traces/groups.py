@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+from herdproof.conformance.traces.chained import UNNAMED, Chained, Process, process_of
 from herdspec.check.conformance.conform import Outcome, Verdict
 
 SHOWN = 3
@@ -34,18 +35,41 @@ class Missing:
 def gaps(lines: Sequence[Any]) -> list[Missing]:
     """The lines that are missing of lines in order, by their numbers: a process begins with 1."""
     of = groups_of_nodes(lines)
-    last: dict[tuple[str, str], tuple[int, int]] = {}
+    last: dict[tuple[str, str], tuple[int, int, int]] = {}
     found = []
+    chains: Mapping[str, Chained] = {}
     for k, line in enumerate(lines):
-        node = (line.role, line.node)
-        before, upto = last.get(node, (0, 0))
-        last[node] = line.sequence, k + 1
-        if line.sequence not in (1, before + 1):
-            first = before + 1 if line.sequence > before else 1
+        node, process = (line.role, line.node), process_of(line)
+        before, upto, former = last.get(node, (0, 0, process))
+        last[node] = line.sequence, k + 1, process
+        goes_on = process == former and line.sequence > before
+        if line.sequence not in (1, before + 1) or (process != former and line.sequence > 1):
+            first = before + 1 if goes_on else 1
             through = f" to {line.sequence - 1}" if line.sequence - 1 > first else ""
             why = f"line{'s' if through else ''} {first}{through}"
-            found.append(Missing(f"lines are missing: of {line.node}, {why}", upto, of[node]))
+            groups = of[node]
+            if groups is None and goes_on and process != UNNAMED:
+                chains = chains or _chains(lines)
+                groups = _concerned(chains, (*node, process), first, line.sequence - 1)
+            found.append(Missing(f"lines are missing: of {line.node}, {why}", upto, groups))
     return found
+
+
+def _chains(lines: Sequence[Any]) -> Mapping[str, Chained]:
+    """By group, what its lines say they come after, and those about all."""
+    of: dict[str, list[Any]] = defaultdict(list)
+    for line in lines:
+        of[line.group].append(line)
+    about_all = of.pop("", [])
+    return {group: Chained([*own, *about_all]) for group, own in of.items()}
+
+
+def _concerned(
+    chains: Mapping[str, Chained], whose: Process, first: int, last: int
+) -> frozenset[str] | None:
+    """The groups that a process's missing lines may be about; None: one that is not there."""
+    found = (group for group, chain in chains.items() if chain.latest(whose, last)[0] >= first)
+    return frozenset(found) or None
 
 
 def silent(lines: Sequence[Any], at: int) -> list[str]:

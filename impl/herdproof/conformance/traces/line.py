@@ -36,6 +36,16 @@ MOST = 2**63
 
 Int = Annotated[int, Meta(ge=-MOST, le=MOST - 1)]
 
+After = Annotated[
+    tuple[Annotated[int, Meta(ge=0, le=MOST - 1)], ...], Meta(min_length=2, max_length=3)
+]
+"""
+Which line of its process a line comes after: the number of the last one about its group, or all.
+
+Then the number of the process itself, that no other one of the node has; and if the last one was
+about all groups, the number of the last one about the group alone (0: there was none).
+"""
+
 
 class TraceError(PeerError):
     """A trace cannot be read, or used: which file, which line, and what is wrong there."""
@@ -123,6 +133,11 @@ class Line(Struct, kw_only=True, gc=False):
         """The line that it repeats: its process's last one before it about its group, or all."""
         return None
 
+    @property
+    def after(self) -> tuple[int, ...] | None:
+        """The line that it comes after, and its process (`After`); None: it does not say."""
+        return None
+
 
 class Predecessor(Struct, kw_only=True, gc=False, omit_defaults=True):
     """A line as the next one of its process repeats it: without what both have in common."""
@@ -155,6 +170,7 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
     zxid: Int = 0
     previous: Int = 0
     before: Predecessor | None = None
+    after: After | None = None
 
     @staticmethod
     def lacks(_action: str, _arguments: Mapping[str, Any], /) -> str:

@@ -19,6 +19,7 @@ from itertools import islice, pairwise
 from operator import attrgetter, lt
 from typing import Any, Generic, Protocol, TypeVar
 
+from herdproof.conformance.traces.chained import UNNAMED, process_of
 from herdproof.conformance.traces.line import MOST, TraceError, TraceLine
 
 
@@ -68,6 +69,10 @@ class Numbered(Protocol):
     @property
     def previous(self) -> int:
         """The number of the line that it repeats; 0: of none."""
+
+    @property
+    def after(self) -> tuple[int, ...] | None:
+        """The line that it comes after, and its process; None: it does not say."""
 
     @property
     def shared(self) -> bool:
@@ -274,6 +279,19 @@ class Causes:
 
 def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
     """One node's lines by process, as these started, each in the order of its numbers."""
+    of: dict[int, list[L]] = defaultdict(list)
+    for line in lines:
+        of[process_of(line)].append(line)
+    found = _unnamed_processes(of.pop(UNNAMED, []), twice)
+    if of:
+        for named in of.values():
+            found += _numbered(sorted(named, key=_BY_NUMBERS), twice)
+        found.sort(key=lambda own: own[0].time_ns)
+    return found
+
+
+def _unnamed_processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
+    """One node's lines by process, if none says of which it is."""
     every = sorted(lines, key=_BY_NUMBERS)
     starts = sorted({line.time_ns for line in every if line.sequence == 1})
     before, every = _headless(every, starts)

@@ -117,11 +117,12 @@ def conform_lines(
             lenient = replace(chosen.lenient(), protocol=name)
             made = replace(led(lenient), stricter=made.mismatch)
         # In lines of the whole trace: up to the one that is not explained.
-        matched = of[made.matched][0] if made.matched < len(of) else upto
+        at = made.matched
+        matched = of[at][0] if at < len(of) else upto
         made = replace(made, matched=matched)
         if made.verdict is not Verdict.DIFFERS:
             return made
-        why = "" if complete else may_be_cut([line for _, line in of], made.matched, chosen)
+        why = "" if complete else may_be_cut(own, at, chosen)
         if not why and chosen.excused is not None:
             why = chosen.excused(every, matched)
         unknown = replace(made, verdict=Verdict.UNKNOWN, reason=why, mismatch=None)

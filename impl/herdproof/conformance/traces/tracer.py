@@ -23,8 +23,9 @@ from typing import Any, Self, TextIO, cast
 
 import msgspec
 
+from herdproof.conformance.traces.chained import Chain
 from herdproof.conformance.traces.file import TraceFile
-from herdproof.conformance.traces.line import SCHEMA, START, TraceError, TraceLine
+from herdproof.conformance.traces.line import SCHEMA, START, After, TraceError, TraceLine
 from herdproof.conformance.traces.repeated import Repeats
 
 Clock = Callable[[], int]
@@ -51,13 +52,15 @@ class Tracer:
 
     A process's first line is written at once: who traces nothing else is known to be there. If it
     `repeats`, each line tells again the one before it: of the same group, or of none. Traces are
-    longer by three quarters then, and a single line that is lost is known all the same.
+    longer by three quarters then, and a single line that is lost is known all the same. If it is
+    `chained`, each line says which one was the last of the same group, or of none: then a line that
+    is lost leaves nothing open of other groups.
     """
 
     def __init__(
         self, protocol: str, node: str, to: TextIO | Path | str, *, run: str = "", role: str = "",
         group: str = "", observe: Callable[[], Mapping[str, Any]] | None = None,
-        clock: Clock = time.time_ns, repeats: bool = False,
+        clock: Clock = time.time_ns, repeats: bool = False, chained: bool = False,
     ) -> None:  # fmt: skip
         self._protocol, self._node, self._run = protocol, node, run
         self._role, self._group = role, group
@@ -66,6 +69,8 @@ class Tracer:
         self._lock = threading.Lock()
         self._sequence = 0
         self._repeats = Repeats() if repeats else None
+        self._chained = chained
+        self._chain: Chain | None = None
         self._own = open_trace(Path(to)) if isinstance(to, str | Path) else None
         self._stream: TextIO = self._own or to  # type: ignore[assignment]
         self._write(START, {}, None, group, {})
@@ -97,12 +102,13 @@ class Tracer:
         with self._lock:
             if seen is None:
                 seen = {} if self._observe is None or action == START else self._observe()
+            number, time_ns = self._sequence + 1, self._clock()
             try:
                 line = TraceLine(
                     schema=SCHEMA, protocol=self._protocol, run=self._run, node=self._node,
-                    role=self._role, group=group, sequence=self._sequence + 1,
-                    time_ns=self._clock(), action=action, arguments=plain(arguments),
-                    seen=plain(seen), **more,
+                    role=self._role, group=group, sequence=number, time_ns=time_ns, action=action,
+                    arguments=plain(arguments), seen=plain(seen),
+                    after=self._after(group, number, time_ns), **more,
                 )  # fmt: skip
                 text = (line if self._repeats is None else self._repeats.added(line)).written()
             except (TypeError, ValueError, msgspec.MsgspecError) as problem:
@@ -113,6 +119,14 @@ class Tracer:
             self._sequence += 1
             self._stream.write(text + "\n")
             self._stream.flush()
+
+    def _after(self, group: str, number: int, time_ns: int) -> After | None:
+        """The line that this one comes after, if each is to say that."""
+        if not self._chained:
+            return None
+        if self._chain is None:
+            self._chain = Chain(time_ns)
+        return self._chain.after(group, number)
 
     def close(self) -> None:
         """Close the file, if it was opened here."""

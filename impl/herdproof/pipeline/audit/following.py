@@ -13,10 +13,11 @@ Everything here can be pickled between two parts.
 from __future__ import annotations
 
 import pickle
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.ordering import missing_between, processes
@@ -26,6 +27,7 @@ from herdproof.pipeline.audit.numbers import Node, Numbers
 from herdproof.pipeline.audit.protocols import auditors
 from herdproof.pipeline.judging.apart import APART
 from herdproof.pipeline.judging.gaps import (
+    Concerning,
     Gap,
     MissingNumbers,
     is_gap,
@@ -82,7 +84,8 @@ class Gaps:
         When each waiting line's turn is (by its id), and until when lines can be told.
 
         Before `until_ns` nothing comes any more. Who waits for a number that can still come is not
-        told yet, nor is what happened since: else it would be told without the doubt.
+        told yet, nor is what happened since: else it would be told without the doubt. So is what
+        waits for a line that says whether those that are missing are about the group.
         """
         turns: dict[int, int] = {}
         of: dict[Node, list[Any]] = defaultdict(list)
@@ -90,10 +93,29 @@ class Gaps:
             turns[id(line)] = line.time_ns
             of[line.role, line.node].append(line)
         since = [missed.since_ns for missed in self.perhaps]
+        since += self._concern(chain.from_iterable(of.values()), until_ns)
         self._after.clear()
         for node in sorted(of):
             since += self._foresee(node, of[node], turns, told_ns, until_ns)
         return turns, min([until_ns, *since])
+
+    def _concern(self, lines: Iterable[Any], until_ns: int) -> list[int]:
+        """
+        Drop the missing lines that are about other groups, as those that wait say.
+
+        Since when some are missing of which none says it yet.
+        """
+        undecided = [missed for missed, begun in self._shared.items() if begun is False]
+        concerning = Concerning(lines if undecided else ())
+        since = []
+        for missed in undecided:
+            if not concerning.is_decided(missed, until_ns):
+                since.append(missed.since_ns)
+            elif (own := concerning.of(missed)) != missed:
+                del self._shared[missed]
+                if own is not None:
+                    self._shared[own] = False
+        return since
 
     def _foresee(
         self, node: Node, lines: list[Any], turns: dict[int, int], told_ns: int, until_ns: int
@@ -231,6 +253,7 @@ class FollowedGroup:
         """Tell what happened before a time: rows for the quarantine, and the lines as told."""
         lines = [one.line for one in self._waiting]
         turns, until_ns = self._gaps.foresee(lines, self._told_ns, until_ns)
+        until_ns = self._sure_ns(lines, turns, until_ns)
         due = [one for one in self._waiting if turns[id(one.line)] < until_ns]
         self._waiting = [one for one in self._waiting if turns[id(one.line)] >= until_ns]
         self._told_ns = max(self._told_ns, until_ns)
@@ -253,6 +276,13 @@ class FollowedGroup:
         for name in list(self._known)[:-REMEMBERED]:
             del self._known[name]
         return aside, [one_of[id(line)] for line in coming]
+
+    def _sure_ns(self, lines: Sequence[Any], turns: Mapping[int, int], until_ns: int) -> int:
+        """Until when lines can be told, as their judge says who knows some of those that follow."""
+        in_turn = sorted(lines, key=lambda line: turns[id(line)])
+        come = bisect_left(in_turn, until_ns, key=lambda line: turns[id(line)])
+        sure = come if come == len(in_turn) else self._judging.sure(in_turn, come)
+        return until_ns if sure == come else turns[id(in_turn[sure])]
 
     def drain(self) -> Rows:
         """Rows that are finished."""

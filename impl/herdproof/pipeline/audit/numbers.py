@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
+from herdproof.conformance.traces.chained import UNNAMED
 from herdproof.conformance.traces.ordering import RESTART_NS
 from herdproof.pipeline.judging.gaps import MissingNumbers
 
@@ -30,6 +32,8 @@ class NumberRange(NamedTuple):
     first: int
     last: int
     until_ns: int
+    process: int = UNNAMED
+    """The number of their process."""
 
 
 @dataclass
@@ -40,10 +44,18 @@ class Numbers:
     _elsewhere: set[Node] = field(default_factory=set)
     """Nodes of which others read lines too: the next number may be a later process's."""
 
-    def note(self, role: str, node: str, sequence: int, time_ns: int) -> None:
-        """A line was read."""
+    def note(
+        self, role: str, node: str, sequence: int, time_ns: int, process: int = UNNAMED
+    ) -> None:
+        """A line was read, of the process of this number."""
         of = self.seen[role, node]
-        since_ns, first, last, until_ns = of[-1] if of else (0, 0, 0, 0)
+        since_ns, first, last, until_ns, its = of[-1] if of else _NOTHING
+        if process != UNNAMED:
+            if process == its and sequence == last + 1:
+                of[-1] = NumberRange(since_ns, first, sequence, max(until_ns, time_ns), process)
+            else:
+                of.append(NumberRange(time_ns, sequence, sequence, time_ns, process))
+            return
         if of and sequence not in (1, last + 1):
             self._elsewhere.add((role, node))
         longest_ns = RESTART_NS if (role, node) in self._elsewhere else FOR_EVER
@@ -68,10 +80,10 @@ class Numbers:
         return sorted(
             MissingNumbers(
                 after.since_ns, f"of {node}, lines {before + 1} to {after.first - 1}", since_ns,
-                role, node, before + 1, after.first - 1,
+                role, node, before + 1, after.first - 1, after.process,
             )
             for (role, node), intervals in self.seen.items()
-            for before, since_ns, after in _gaps(intervals)
+            for before, since_ns, after in _all_gaps(intervals)
         )  # fmt: skip
 
     def compact(self, before_ns: int) -> None:
@@ -80,6 +92,24 @@ class Numbers:
             done = [i for i in intervals if i.until_ns < before_ns]
             kept = [i for i in intervals if i.until_ns >= before_ns]
             self.seen[node] = [*_joined(done), *kept]
+
+
+def _all_gaps(intervals: Iterable[NumberRange]) -> Iterator[tuple[int, int, NumberRange]]:
+    """As `_gaps`, of processes that are named, and of all others."""
+    of: dict[int, list[NumberRange]] = defaultdict(list)
+    for interval in intervals:
+        of[interval.process].append(interval)
+    yield from _gaps(of.pop(UNNAMED, []))
+    for own in of.values():
+        own.sort(key=attrgetter("first", "last"))
+        begun_ns, last, since_ns = min(own).since_ns, 0, 0
+        if own[0].first > 1:  # whatever its node has told before
+            ended_ns = (i.until_ns for i in intervals if i.since_ns < begun_ns)
+            since_ns = max(ended_ns, default=0)
+        for interval in own:
+            if interval.first > last + 1:
+                yield last, since_ns, interval
+            last, since_ns = max(last, interval.last), max(since_ns, interval.until_ns)
 
 
 def _gaps(intervals: list[NumberRange]) -> Iterator[tuple[int, int, NumberRange]]:
@@ -98,9 +128,23 @@ def _gaps(intervals: list[NumberRange]) -> Iterator[tuple[int, int, NumberRange]
 def _joined(intervals: list[NumberRange]) -> list[NumberRange]:
     """Intervals in order, with those joined that follow each other."""
     found: list[NumberRange] = []
-    for interval in sorted(intervals):
-        if found and interval.first == found[-1].last + 1:
-            found[-1] = found[-1]._replace(last=interval.last, until_ns=interval.until_ns)
+    for interval in sorted(intervals, key=_in_turn):
+        before = found[-1] if found else None
+        if (
+            before is not None
+            and before.process == interval.process
+            and interval.first == before.last + 1
+        ):
+            found[-1] = before._replace(last=interval.last, until_ns=interval.until_ns)
         else:
             found.append(interval)
     return found
+
+
+def _in_turn(interval: NumberRange) -> tuple[int, ...]:
+    """A key to sort by: a process that is named by its numbers, all others by time."""
+    by_number = () if interval.process == UNNAMED else (interval.first,)
+    return (interval.process, *by_number, *interval[:4])
+
+
+_NOTHING = NumberRange(0, 0, 0, 0)

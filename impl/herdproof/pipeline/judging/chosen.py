@@ -18,6 +18,10 @@ class ChosenJudging(ABC):
     def judges(self, role: str) -> Judging | None:
         """Who judges lines of a role; None: nobody does, or not yet."""
 
+    def sure(self, lines: Sequence[Any], come: int) -> int:
+        """The number of lines, of the first `come` ones, that need not wait for others."""
+        return come if self.chosen is None else self.chosen.sure(lines, come)
+
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
         if self.chosen is not None:

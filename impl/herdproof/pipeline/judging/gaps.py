@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
+from herdproof.conformance.traces.chained import UNNAMED, Chained, process_of
 from herdproof.conformance.traces.ordering import Ordered
 from herdproof.conformance.traces.repeated import disputes
 
@@ -26,6 +27,8 @@ class MissingNumbers(NamedTuple):
     first: int = 0
     last: int = 0
     """Their numbers."""
+    process: int = UNNAMED
+    """The process whose numbers they are."""
 
 
 class Gap(NamedTuple):
@@ -81,15 +84,19 @@ def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumber
         line = found.lines[index]
         if is_gap(line, alone=alone) or (line.previous and line.group):
             before = _before(found.lines, index)
-            last = 0 if before is None else found.lines[before].sequence
+            last = 0
+            if before is not None and process_of(found.lines[before]) == process_of(line):
+                last = found.lines[before].sequence
             begin = 0 if before is None else before + 1
             many = lines_between(last, line.sequence)
             exact = 0 < last < line.sequence  # else a former process may have gone on
             gaps.append(Gap(begin, index, why, line.role, line.node, many, exact))
-    if alone:
+    missing = [*missing]
+    if alone or not missing:
         return gaps
-    known = Repeated(found.lines)
-    return [*gaps, *placed(found.lines, (each for each in missing if not known.tells(each)))]
+    known, concerning = Repeated(found.lines), Concerning(found.lines)
+    own = (concerning.of(each) for each in missing if not known.tells(each))
+    return [*gaps, *placed(found.lines, (each for each in own if each is not None))]
 
 
 class Repeated:
@@ -120,6 +127,50 @@ class Repeated:
         if line.previous > missed.last or time_ns < missed.since_ns:
             return False
         return line.previous == missed.first or bool(line.group and line.before.group)
+
+
+HELD_NS = 60_000_000_000
+"""Lines of a group wait so long at most for one that says whether those missing are about it."""
+
+
+class Concerning:
+    """Finds which of a process's missing lines may be about a group, as its later lines say."""
+
+    def __init__(self, lines: Iterable[Any]) -> None:
+        self._chained = Chained(lines)
+
+    def of(self, missed: MissingNumbers) -> MissingNumbers | None:
+        """
+        Find those of these lines that may be about the group, or about all; None if none is.
+
+        If the beginning of their process is missing, all may be: so may be the end of the one
+        before.
+        """
+        if not _is_in_a_process(missed):
+            return missed
+        latest, _ = self._latest(missed)
+        if latest < missed.first:
+            return None
+        return missed if latest > missed.last else missed._replace(last=latest)
+
+    def is_decided(self, missed: MissingNumbers, until_ns: int) -> bool:
+        """
+        True if lines of that time, or a later one, could tell nothing else of these.
+
+        So is what nobody tells for long: a group may have no more lines of this process.
+        """
+        if not _is_in_a_process(missed) or until_ns >= missed.until_ns + HELD_NS:
+            return True
+        latest, told_ns = self._latest(missed)
+        return latest <= missed.last or told_ns < until_ns
+
+    def _latest(self, missed: MissingNumbers) -> tuple[int, int]:
+        return self._chained.latest((missed.role, missed.node, missed.process), missed.last)
+
+
+def _is_in_a_process(missed: MissingNumbers) -> bool:
+    """True if these lines are between two of a process that is known by its number."""
+    return missed.process != UNNAMED and missed.first > 1
 
 
 def placed(lines: Sequence[Any], missing: Iterable[MissingNumbers]) -> list[Gap]:
@@ -167,6 +218,7 @@ def last_lines(lines: Sequence[Any]) -> set[int]:
         found.update(
             k for k, after in pairwise(own)
             if lines[after].sequence <= lines[k].sequence
+            or process_of(lines[after]) != process_of(lines[k])
         )  # fmt: skip
         found.add(own[-1])
     return found

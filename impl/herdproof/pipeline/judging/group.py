@@ -42,6 +42,10 @@ class GroupJudging:
 
     # ── Lines ───────────────────────────────────────────────────────────────────────────────
 
+    def sure(self, lines: Sequence[Any], come: int) -> int:
+        """The number of lines, of the first `come` ones, that need not wait for others."""
+        return self._judge.sure(lines, come)
+
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
         self._judge.foresee(lines, whole)

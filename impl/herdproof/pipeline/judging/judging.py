@@ -20,6 +20,13 @@ from herdspec.check.observation.observed import Observed, Ruling
 class Takes(Protocol):
     """Takes a group's lines, in their order, and is told where some are missing."""
 
+    def sure(self, lines: Sequence[Any], come: int) -> int:
+        """
+        The number of lines that can be taken, of the first `come` ones, before which all have come.
+
+        The others wait: they may be taken otherwise once all have come that belong with the rest.
+        """
+
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
 

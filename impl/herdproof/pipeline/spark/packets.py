@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from msgspec import msgpack
 
+from herdproof.conformance.traces.chained import process_of
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.sources import Bases, place_of, shown
@@ -192,7 +193,8 @@ class Packing:
         of = self._lines[protocol, run, line.group, time_ns // SLICE_NS, source]
         of.append((position, raw))
         if line.shared:
-            self._noted[protocol, run].note(line.role, line.node, line.sequence, time_ns)
+            noted = self._noted[protocol, run]
+            noted.note(line.role, line.node, line.sequence, time_ns, process_of(line))
 
     def _text(self, raw: bytes | None) -> str:
         """A record's text; what has none is read as malformed."""

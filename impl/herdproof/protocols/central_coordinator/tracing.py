@@ -43,9 +43,13 @@ class CoordinatorTracer:
     """Writes the trace of one coordinator's process, from its first line on."""
 
     role = COORDINATOR
+    chained = True
+    """Its lines are about many groups: each says which was the last one about its own."""
 
     def __init__(self, node: str, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
-        self._tracer = Tracer(CENTRAL, node, stream, run=run, role=self.role, clock=clock)
+        self._tracer = Tracer(
+            CENTRAL, node, stream, run=run, role=self.role, clock=clock, chained=self.chained
+        )
 
     def __call__(self, _core: object, _event: object, effects: Sequence[object]) -> None:
         """The core has taken an event, which has led to these effects."""
@@ -70,6 +74,7 @@ class ConsumerTracer(CoordinatorTracer):
     """Writes the trace of one consumer's process; `now_ms` is its core's clock."""
 
     role = CONSUMER
+    chained = False
 
     def __init__(
         self, node: str, run: str, stream: TextIO, now_ms: Callable[[], int],

@@ -185,7 +185,7 @@ class Observed:
         if element not in there:
             there[element] = None
             for field, of in self._unsure:
-                self.forget_all(field, of)
+                self.forget_all(field, of, among=element)
             if sort in self._new_one:
                 self._new.append((sort, element))
 
@@ -283,9 +283,9 @@ class Observed:
             self.entries[field][key] = UNKNOWN
             self._note(field, key, old, UNKNOWN)
 
-    def forget_all(self, field: str, element: Any = ANY) -> None:
-        """Forget a field's entries (those of an element): nobody knows them from now on."""
-        for key in list(self._keys(field, element)):
+    def forget_all(self, field: str, element: Any = ANY, *, among: Any = ANY) -> None:
+        """Forget a field's entries (of an element, or of two): nobody knows them from now on."""
+        for key in [k for k in self._keys(field, element) if among is ANY or among in k]:
             self.forget(field, key)
         if element is ANY:
             self.entries[field].default = UNKNOWN

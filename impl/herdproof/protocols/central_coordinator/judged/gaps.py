@@ -8,7 +8,7 @@ process's last line nobody can tell from its end (`CentralFields.leave`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from herdproof.conformance.traces.line import START
 from herdproof.protocols.central_coordinator.judged.consumers import Member
@@ -67,16 +67,28 @@ class Untold:
         counted = {(line.consumer, line.connection) for line in ahead if _counts(line)}
         return not self._counted | counted <= self._consumers | told
 
+    def sure(self, ahead: Sequence[CentralStep], come: int) -> int:
+        """Up to which of the first `come` lines the rest tells nothing of untold coordinators."""
+        wholly, so_far = (
+            self._flags(self._left_out(lines), come) for lines in (ahead, ahead[:come])
+        )
+        return next((k for k in range(come) if wholly[k] != so_far[k]), come)
+
     def coordinators(self, ahead: Sequence[CentralStep], whole: int) -> list[bool]:
         """
         Of each line that comes, whether somebody may coordinate then who tells nothing.
 
         Before the first `whole` of them none is missing.
         """
-        hidden = [False] * len(ahead)
-        for begin, end in [*self._left_out(ahead), *self._strange(ahead, whole)]:
-            hidden[begin:end] = [True] * len(hidden[begin:end])
-        return hidden
+        return self._flags([*self._left_out(ahead), *self._strange(ahead, whole)], len(ahead))
+
+    @staticmethod
+    def _flags(hidden: Iterable[tuple[int, int]], count: int) -> list[bool]:
+        """Of so many lines, whether each is in one of these ranges."""
+        found = [False] * count
+        for begin, end in hidden:
+            found[begin:end] = [True] * len(found[begin:end])
+        return found
 
     def _left_out(self, ahead: Sequence[CentralStep]) -> list[tuple[int, int]]:
         """Where the coordinators of epochs can have been that nobody began, or not until then."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from herdproof.conformance.traces.chained import process_of
 from herdproof.conformance.traces.ordering import ordered
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.judging.changes import Changes
@@ -89,7 +90,8 @@ def lines_of(lines: Sequence[CentralStep], group: str) -> tuple[list[CentralStep
     numbers = Numbers()
     for line in sorted(lines, key=lambda line: line.time_ns):
         if line.shared:
-            numbers.note(line.role, line.node, line.sequence, line.time_ns)
+            process = process_of(line)
+            numbers.note(line.role, line.node, line.sequence, line.time_ns, process)
     own = [x for x in lines if x.group in ("", group)]
     found = ordered(own, Messages(own))
     return found.lines, gaps_of(found, alone=False, missing=numbers.gaps())
@@ -172,6 +174,15 @@ class CentralJudge:
         self._table.close(time_ns)
 
     # ── Lines ───────────────────────────────────────────────────────────────────────────────
+
+    def sure(self, lines: Sequence[CentralStep], come: int) -> int:
+        """
+        The number of lines, of the first `come` ones, that need not wait for others.
+
+        Who obeys a coordinator may be heard before that tells that it has begun.
+        """
+        self._catch_up()
+        return self._untold.sure(lines, come)
 
     def foresee(self, lines: Sequence[CentralStep], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""

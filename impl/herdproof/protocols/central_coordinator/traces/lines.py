@@ -19,6 +19,7 @@ from msgspec import defstruct, structs
 from herdproof.conformance.traces.line import (
     SCHEMA,
     START,
+    After,
     Formats,
     Int,
     Line,
@@ -58,7 +59,9 @@ NOTHING = (*(f.default for f in _FIELDS), 0)
 OF_ALL = frozenset({START, "coordinator_startup", "step_down", "topic_change_listener"})
 """Actions that concern all groups."""
 
-_STEP: Any = defstruct("_STEP", _WHO + _TOLD, bases=(Line,), gc=False)
+_STEP: Any = defstruct(
+    "_STEP", [*_WHO, *_TOLD, ("after", After | None, None)], bases=(Line,), gc=False
+)
 
 
 class CentralStep(_STEP, gc=False):  # type: ignore[misc, call-arg]
@@ -88,7 +91,7 @@ class CentralStep(_STEP, gc=False):  # type: ignore[misc, call-arg]
         return TraceLine(
             schema=SCHEMA, protocol=CENTRAL, run=self.run, node=self.node, role=self.role,
             group=self.group, sequence=self.sequence, time_ns=self.time_ns, action=self.action,
-            arguments=told,
+            arguments=told, after=self.after,
         ).written()  # fmt: skip
 
 
@@ -100,6 +103,7 @@ class WrittenStep(Line, kw_only=True, gc=False):
     role: str
     group: str = ""
     arguments: CentralArguments | None = None
+    after: After | None = None
 
     def translated(self) -> CentralStep:
         """The line as all that comes after the reader knows it."""
@@ -110,7 +114,7 @@ class WrittenStep(Line, kw_only=True, gc=False):
         told = NOTHING if self.arguments is None else structs.astuple(self.arguments)
         return CentralStep(
             SCHEMA, CENTRAL, self.run, self.node, self.sequence, self.time_ns, self.action,
-            self.role, self.group, *told,
+            self.role, self.group, *told, self.after,
         )  # fmt: skip
 
 

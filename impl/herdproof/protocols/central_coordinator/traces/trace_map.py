@@ -30,7 +30,7 @@ from herdproof.conformance.traces.values import Scale, Values
 from herdproof.consuming.subscription import InvalidSubscription, Subscription, parse
 from herdproof.protocols.central_coordinator.traces.connections import Connections
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
-from herdproof.protocols.central_coordinator.traces.untraced import untraced
+from herdproof.protocols.central_coordinator.traces.untraced import former_processes, untraced
 from herdproof.protocols.central_coordinator.traces.writes import (
     holds,
     may_send,
@@ -555,7 +555,8 @@ ROWS: Mapping[str, Row] = {
 
 MAP = TraceMap(
     CENTRAL_COORDINATOR, ROWS, protocol=CENTRAL, formats=FORMATS, cap=CAP,
-    links=Messages, untraced=untraced, group=CentralGroup, initial=G.initial,
+    links=Messages, untraced=untraced, strangers=former_processes, group=CentralGroup,
+    initial=G.initial,
     arguments={
         "b": "node", "wanted": G.wanted, "p": ANY, "plan": ANY, "again": ANY, "uneven": ANY
     },
