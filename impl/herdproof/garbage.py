@@ -24,6 +24,20 @@ def short_collections() -> Iterator[None]:
     yield from thresholds(5_000, 0, 60_000)
 
 
+@contextmanager
+def task_of_worker() -> Iterator[None]:
+    """
+    Within this context, a task of a worker of Spark's, garbage is seldom looked for.
+
+    Spark has all of a worker's objects looked through after every task. What stays (modules, the
+    specs, compiled steps) is not looked through again.
+    """
+    with few_collections():
+        yield
+    gc.collect()
+    gc.freeze()
+
+
 def thresholds(*three: int) -> Iterator[None]:
     """Have other thresholds of the three generations for a while."""
     before = gc.get_threshold()

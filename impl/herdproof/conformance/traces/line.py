@@ -207,8 +207,8 @@ class _Head(Struct):
 
 
 _HEAD = msgspec.json.Decoder(_Head).decode
-_DECODERS: dict[type[Any], tuple[Callable[[str], Any], Callable[[Any], Any] | None]] = {}
-"""By struct, how a text becomes one, and what that is translated by."""
+_DECODERS: dict[type[Any], tuple[Callable[[str], Any], Callable[[Any], Any] | None, bool]] = {}
+"""By struct, how a text becomes one, what that is translated by, and if it may lack arguments."""
 
 
 def read_line(text: str, place: str = "", formats: Formats = ANY_PROTOCOL) -> Any:
@@ -232,9 +232,10 @@ def decoded(made: type[Any], text: str, place: str) -> Any:
     """A line that must be of this format; raises `TraceError`, which does not say the place."""
     known = _DECODERS.get(made)
     if known is None:
-        known = msgspec.json.Decoder(made).decode, getattr(made, "translated", None)
+        may_lack = getattr(made, "lacks", TraceLine.lacks) is not TraceLine.lacks
+        known = msgspec.json.Decoder(made).decode, getattr(made, "translated", None), may_lack
         _DECODERS[made] = known
-    decode, translated = known
+    decode, translated, may_lack = known
     try:
         line = decode(text)
     except msgspec.ValidationError as problem:
@@ -243,7 +244,7 @@ def decoded(made: type[Any], text: str, place: str) -> Any:
         raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from None
     if translated is not None:
         line = translated(line)
-    if getattr(made, "lacks", TraceLine.lacks) is not TraceLine.lacks:
+    if may_lack:
         _check_arguments(line)
     line.place = place
     return line

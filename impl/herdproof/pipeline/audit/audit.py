@@ -14,7 +14,6 @@ themselves, without Java.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from functools import reduce
 from threading import Event, Thread
 from typing import Any
 
-from herdproof.garbage import few_collections
+from herdproof.garbage import task_of_worker
 from herdproof.pipeline.audit.audit_work import judge_bucket
 from herdproof.pipeline.audit.here import counts_of, written_here
 from herdproof.pipeline.audit.job import TableJob, Tell
@@ -125,9 +124,10 @@ class Audit(TableJob):
         work, buckets = self.work, self.buckets
 
         def pack_parts(batches: Iterable[Any]) -> Iterator[Any]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from pack(records_of(parts[number]), work, buckets)
+            with task_of_worker():
+                for batch in batches:
+                    for number in batch.column(0).to_pylist():
+                        yield from pack(records_of(parts[number]), work, buckets)
 
         numbers = self.spark.range(0, len(parts), 1, max(1, len(parts)))
         return numbers.mapInArrow(pack_parts, PACKETS_DDL)
@@ -137,11 +137,8 @@ class Audit(TableJob):
         work, replay = self.work, self.replay
 
         def judge(batches: Iterable[Any]) -> Iterator[Any]:
-            with few_collections():
+            with task_of_worker():
                 yield from judge_bucket(batches, work, replay)
-            # Spark collects after every task: what stays (compiled steps) is not to be looked at.
-            gc.collect()
-            gc.freeze()
 
         spread = packets.repartitionById(self.buckets, "bucket")
         return spread.sortWithinPartitions(*ORDER).mapInArrow(judge, OUT_DDL)
