@@ -74,7 +74,11 @@ class CoordinationStep(Struct, frozen=True, kw_only=True, gc=False):
     subscription: str = ""
     """Subscription that a Register asks for, or had asked for: its `topic_count`."""
     partitions: tuple[Offset, ...] = ()
-    """Offsets assigned, reported, committed or written; of a topic, the partitions that it has."""
+    """
+    Offsets assigned, reported, committed or written; of a topic, the partitions that it has.
+
+    Of a consumer that has lost its connection, and lets go: where its fetchers stopped.
+    """
     owners: tuple[tuple[str, str, str], ...] = ()
     """Of `write_owners`: topic, partition and registration."""
     former: tuple[str, ...] = ()
@@ -84,6 +88,8 @@ class CoordinationStep(Struct, frozen=True, kw_only=True, gc=False):
     outcome: str = ""
     until_ms: int = 0
     """Of a consumer: until when it may deliver records."""
+    brought: tuple[Offset, ...] = ()
+    """Of an accepted Register: where owners that are over have stopped, as far as it was taken."""
 
 
 CLOSED = "its connection is closed"

@@ -57,6 +57,8 @@ class CoordinatorTracer:
             if isinstance(effect, CoordinationStep):
                 told: dict[str, Any] = structs.asdict(effect)
                 told["partitions"] = places(effect.partitions)
+                if told.pop("brought"):  # else its lines are as they always were
+                    told["brought"] = places(effect.brought)
                 told["until_ns"] = self._until_ns(told.pop("until_ms"))
                 action, group = told.pop("action"), told.pop("group")
                 self._tracer.step(action, group=group, seen={}, arguments=told)

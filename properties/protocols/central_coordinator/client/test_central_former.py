@@ -7,7 +7,8 @@ Reference: docs/wire.md, "Bodies of version 2".
 from __future__ import annotations
 
 from herdproof.consuming.events import RevocationHandled
-from herdproof.protocols.central_coordinator.client.consumer import FORMER_SAID, ConsumerPhase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
+from herdproof.protocols.central_coordinator.client.former import FORMER_SAID
 from herdproof.protocols.central_coordinator.events import (
     Closed,
     Connect,

@@ -166,7 +166,7 @@ MOST_SEEDS = 40
 def first_that_differs(flaws: dict[str, frozenset[str]]) -> Outcome:
     """The replay of the first seed's run that does not conform."""
     for seed in range(MOST_SEEDS):
-        config = replaced(DEFAULT, resumes=0, **flaws)  # type: ignore[arg-type]
+        config = replaced(DEFAULT, resumes=0, brings=0, **flaws)  # type: ignore[arg-type]
         outcome = conform_lines(traced(seed, config).lines)
         if outcome.verdict is not Verdict.CONFORMS:
             return outcome

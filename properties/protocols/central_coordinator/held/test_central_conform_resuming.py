@@ -45,7 +45,7 @@ LOST_COMMITS = Config(
 @cache
 def run(seed: int) -> list[CentralStep]:
     """The lines of a run, faults included."""
-    return traced(seed).lines
+    return traced(seed, Config(brings=0)).lines
 
 
 def adopted(lines: list[CentralStep]) -> list[CentralStep]:

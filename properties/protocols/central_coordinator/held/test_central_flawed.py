@@ -233,7 +233,9 @@ def test_the_flaw_member_by_id_hands_over_what_is_taken_for_free() -> None:
     assert starts(back) == [owned] != [set()]
 
 
-COMES_BACK = Config(kinds=frozenset({Kind.CUT}), faults=120, watches=frozenset(), resumes=0)
+COMES_BACK = Config(
+    kinds=frozenset({Kind.CUT}), faults=120, watches=frozenset(), resumes=0, brings=0
+)
 """Connections break so often that consumers come back while owners are being written."""
 
 
@@ -252,15 +254,17 @@ def test_a_core_with_member_by_id_follows_its_own_variant_of_the_spec(seed: int)
     assert conform_lines(traced(seed, COMES_BACK).lines).verdict is Verdict.CONFORMS
 
 
-USUAL = replace(DEFAULT, watches=frozenset(), resumes=0)
-"""Nobody resumes: the flaws' variants are of the verified spec, which knows no such members."""
+USUAL = replace(DEFAULT, watches=frozenset(), resumes=0, brings=0)
+"""Nobody resumes, or brings offsets: the flaws' variants are of the verified spec."""
 DEPOSED = Config(
     kinds=frozenset({Kind.EXPIRE, Kind.PART, Kind.CUT, Kind.JOIN}), faults=25, watches=frozenset(),
     resumes=0,
+    brings=0,
 )  # fmt: skip
 LATE = Config(
     kinds=frozenset({Kind.CUT, Kind.PART, Kind.PAUSE_CONSUMER}), faults=25, watches=frozenset(),
     resumes=0,
+    brings=0,
 )  # fmt: skip
 FOLLOWED: dict[str, tuple[Config, tuple[int, ...]]] = {
     "no_barrier": (USUAL, (0, 1)),

@@ -171,9 +171,34 @@ WRONG: dict[str, tuple[bytes, ErrorCode, str]] = {
         "version 2 of StartResponse",
     ),
     "an unknown version and type": (
-        changed("Ping", 1, b"\x7f\xff\0\x04"),
+        changed("Ping", 1, b"\x7f\xff\0\x05"),
         ErrorCode.UNKNOWN_VERSION,
-        "version 4",
+        "version 5",
+    ),
+    "offsets brought of very many registrations": (
+        changed("Register, version 4", 71, b"\x7f\xff\xff\xff"),
+        ErrorCode.MALFORMED,
+        "Register.brought: 2147483647 elements need at least 21474836470 bytes",
+    ),
+    "very many offsets that are brought": (
+        changed("Register, version 4", 84, b"\x7f\xff\xff\xff"),
+        ErrorCode.MALFORMED,
+        "Register.brought[0].offsets: 2147483647 elements need at least 25769803764 bytes",
+    ),
+    "fewer registrations than none": (
+        changed("Register, version 4", 71, b"\xff\xff\xff\xff"),
+        ErrorCode.MALFORMED,
+        "Register.brought: a count is -1",
+    ),
+    "offsets brought of no generation": (
+        changed("Register, version 4", 80, b"\0\0\0\0"),
+        ErrorCode.MALFORMED,
+        "Register.brought[0].generation: 0 is not int32 ≥ 1",
+    ),
+    "an offset brought that none can be": (
+        changed("Register, version 4", 94, b"\xff" * 7 + b"\xfe"),
+        ErrorCode.MALFORMED,
+        "Register.brought[0].offsets[0].offset: -2 is not int64 ≥ -1",
     ),
     "an unknown error": (
         changed("StartResponse", 9, b"\x03\xe7"),
@@ -353,6 +378,13 @@ def test_two_errors_cannot_be_sent_as_one() -> None:
         version1.encode(frame)
 
 
+def test_to_resume_and_to_bring_cannot_be_said_at_once() -> None:
+    """No version says both: who resumes has nothing to bring."""
+    both = replace(REGISTER, former=("3-1",), resumes="3-1", brought=())
+    with pytest.raises(Unsendable, match="no version says what versions 3 and 4 do at once"):
+        version1.encode(Frame(both))
+
+
 # ── The answer to a frame that cannot be read ───────────────────────────────────────────────
 
 
@@ -380,7 +412,7 @@ def test_a_bad_consult_is_answered_without_a_body() -> None:
 
 def test_an_unknown_version_is_answered_with_its_correlation_id() -> None:
     """A frame of a later version is answered: its header begins as ours, whatever its rest is."""
-    error = refused(from_later_version := b"\x00\x7f\xff\x00\x04\x00\x00\x00\x2a????")
+    error = refused(from_later_version := b"\x00\x7f\xff\x00\x05\x00\x00\x00\x2a????")
 
     answer = version1.refusal(error)
 

@@ -11,6 +11,7 @@ from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
+    Brought,
     Commit,
     CommitResponse,
     Consult,
@@ -164,6 +165,30 @@ VERSION_1: dict[str, tuple[Frame, bytes]] = {
             00 00 27 10                     # session_timeout_ms 10000
             00 00 00 00                     # no former registrations
             00 03 33 2d 31                  # "3-1" goes on
+        """),
+    ),
+    "Register, version 4": (
+        Frame(
+            replace(REGISTER, former=("3-1",), brought=(Brought("3-1", 7, (OFFSET,)),)),
+            correlation_id=2,
+            epoch=258,
+            client_id="c1",
+        ),
+        from_hex(f"""
+            00 00 00 66
+            00 03 e9 00 04 00 00 00 02      # request, 1001, version 4, correlation 2
+            00 02 63 31
+            00 00 00 00 00 00 01 02
+            00 00 00 00
+            {REGISTER_BODY}
+            00 00 27 10                     # session_timeout_ms 10000
+            00 00 00 01                     # one former registration
+            00 03 33 2d 31                  # "3-1"
+            00 00 00 01                     # of one is said where it stopped
+            00 03 33 2d 31                  # "3-1"
+            00 00 00 07                     # in generation 7
+            00 00 00 01                     # one offset
+            {OFFSET_BYTES}
         """),
     ),
     "RegisterResponse, version 2": (
@@ -422,20 +447,31 @@ brokers = st.lists(
     max_size=3,
 ).map(tuple)
 
+registers = st.builds(
+    Register,
+    texts,
+    texts,
+    texts,
+    st.booleans(),
+    st.sampled_from(OffsetReset),
+    milliseconds,
+    int16s,
+    milliseconds,
+    st.none() | st.lists(texts, max_size=3).map(tuple),
+)
+brought = st.lists(
+    st.builds(Brought, texts, st.integers(1, 2**31 - 1), offsets), max_size=3
+).map(tuple)  # fmt: skip
+later = st.one_of(
+    st.just({}),
+    st.builds(lambda name: {"former": (), "resumes": name}, texts),
+    st.builds(lambda some: {"former": ("3-1",), "brought": some}, brought),
+)
+"""Fields of a Register of version 3, or of version 4."""
+
 requests = st.one_of(
     st.just(Consult()),
-    st.builds(
-        Register,
-        texts,
-        texts,
-        texts,
-        st.booleans(),
-        st.sampled_from(OffsetReset),
-        milliseconds,
-        int16s,
-        milliseconds,
-        st.none() | st.lists(texts, max_size=3).map(tuple),
-    ),
+    st.builds(lambda register, more: replace(register, **more), registers, later),
     st.builds(Commit, offsets),
     st.builds(Ping, int16s),
     st.just(Stop()),

@@ -20,13 +20,12 @@ rules (section B: 2, 7 and 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec.structs import replace
 
 from herdproof.consuming.events import Assigned, Deliver, Revoked, StartFetchers, StopFetchers
 from herdproof.consuming.offsets import NamedPartition, Offset
-from herdproof.protocols.central_coordinator.client.refusals import refusal_of
+from herdproof.protocols.central_coordinator.client.pending import Pending, Unstored
+from herdproof.protocols.central_coordinator.client.refusals import ADVICE, refusal_of
 from herdproof.protocols.central_coordinator.client.reports import What
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
 from herdproof.protocols.central_coordinator.client.topic_registry import Consumption, Registry
@@ -40,6 +39,7 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.steps import ConsumerAction, CoordinationStep
 from herdproof.protocols.central_coordinator.wire.errors import WireError
 from herdproof.protocols.central_coordinator.wire.messages import (
+    Brought,
     Commit,
     CommitResponse,
     ErrorCode,
@@ -82,36 +82,6 @@ class Lost(Exception):
         self.answer = answer or []
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A Commit that was sent and is not answered."""
-
-    offsets: tuple[Offset, ...]
-    generation: int
-    deadline_ms: int
-    asked: int | None = None
-    """The number of the application's `CommitAsked`."""
-    resolved: bool = False
-    """True if it stores a start that was resolved by reset."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unstored:
-    """A resolved start that could not be stored: when to try again."""
-
-    offset: Offset
-    retry_ms: int
-
-
-_ADVICE = {
-    ErrorCode.INVALID_TIMEOUTS: " (ping_interval and session_timeout must lie within the "
-    "coordinators' min_ping_interval_ms and max_session_timeout_ms)",
-    ErrorCode.OTHER_PROTOCOL: " (the group has members that rebalance by themselves, as Kafka "
-    "0.8's: close those first, or take another group)",
-}
-"""Advice for a user about a refusal whose name does not say it."""
-
-
 class Connector:
     """
     One connection to the coordinator, from its Register to its end.
@@ -144,6 +114,8 @@ class Connector:
         self._unanswered = False
         self._stop: Frame | None = None
         self._last_stop: tuple[int, StopResponse] | None = None
+        self._stopped_at: tuple[Offset, ...] = ()
+        """Where the fetchers were when they were stopped, until others begin."""
         self._request_deadline_ms = now_ms + settings.request_timeout_ms
         self._correlation_id = number * IDS_OF_A_CONNECTION % IDS
         self._pending: dict[int, Pending] = {}
@@ -171,15 +143,23 @@ class Connector:
         same = self._told_until_ms == self.delivers_until_ms
         return [] if same else self._step("renew_lease")
 
-    def give_up(self, until_ms: int) -> list[CoordinationStep]:
-        """Tell, once, of the last step over this connection, and until when is delivered after."""
-        told = self.lose_touch(until_ms)
+    def give_up(
+        self, until_ms: int, generation: int = 0, left: tuple[Offset, ...] = ()
+    ) -> list[CoordinationStep]:
+        """
+        Tell, once, of the last step over this connection, and until when is delivered after.
+
+        Of who may register anew, where its fetchers have stopped, too.
+        """
+        told = self.lose_touch(until_ms, generation, left)
         self.connection = None
         return told
 
-    def lose_touch(self, until_ms: int) -> list[CoordinationStep]:
+    def lose_touch(
+        self, until_ms: int, generation: int = 0, left: tuple[Offset, ...] = ()
+    ) -> list[CoordinationStep]:
         """Tell that the connection is gone, while something is delivered until then."""
-        told = self._step("on_lost_connection")
+        told = self._step("on_lost_connection", generation if left else 0, left)
         return [replace(step, until_ms=until_ms) for step in told]
 
     def _step(
@@ -237,10 +217,11 @@ class Connector:
     # ── The coordinator's frames ────────────────────────────────────────────────────────────
 
     def register(
-        self, group: str, topic_count: str, former: tuple[str, ...] | None = None
-    ) -> Effects:
+        self, group: str, topic_count: str, former: tuple[str, ...] | None = None,
+        brought: tuple[Brought, ...] | None = None,
+    ) -> Effects:  # fmt: skip
         """
-        The first request; `former` registrations have stopped (None: of version 1).
+        The first request; `former` registrations have stopped (None: of version 1), and where.
 
         Who has taken over another connection asks to resume its registration.
         """
@@ -257,6 +238,7 @@ class Connector:
                 session_timeout_ms=settings.session_timeout_ms,
                 former=former,
                 resumes=self.member if resumes else None,
+                brought=None if resumes else brought,
             ),
             generation=self.consumption.generation if resumes else 0,
         )
@@ -306,7 +288,7 @@ class Connector:
         if code is ErrorCode.NONE and self.member not in ("", name):
             raise Lost(f"it asked to resume {self.member}, not {name}", ErrorCode.ILLEGAL_STATE)
         if code is not ErrorCode.NONE:
-            advice = _ADVICE.get(code, "")
+            advice = ADVICE.get(code, "")
             raise Lost(f"the registration was refused: {code.name}{advice}", code)
         self.registered, self.member = True, name
         return [Report(What.REGISTERED, details=(("channel", self.channel),))]
@@ -500,6 +482,7 @@ class Connector:
         if self._stop is not None:
             offsets = self._own_offsets()
             answer = StopResponse(offsets)
+            self._stopped_at = offsets or ()
             self._last_stop = (self._stop.correlation_id, answer)
             generation = self.consumption.generation
             effects += self._step("handle_stop", generation, offsets, of=self._stop)
@@ -586,6 +569,7 @@ class Connector:
         consumption = self.consumption
         consumption.generation = generation
         consumption.fetcher_stopped = False
+        self._stopped_at = ()
         return [
             StartFetchers(consumption.starts(), generation, consumption.queues()),
             Assigned(consumption.partitions()),
@@ -593,6 +577,10 @@ class Connector:
 
     def _is_current(self, generation: int | None) -> bool:
         return generation is None or generation == self.consumption.generation
+
+    def where_it_stops(self) -> tuple[Offset, ...]:
+        """As it would answer a Stop now, or has answered the last one."""
+        return self._own_offsets() or self._stopped_at
 
     def _own_offsets(self) -> tuple[Offset, ...] | None:
         return self.consumption.consumed() if self.settings.auto_commit else None

@@ -19,7 +19,6 @@ Source: `000` and `002` (On Consumer Startup), as PROTOCOLS.md rules (section B)
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, assert_never
@@ -27,6 +26,7 @@ from typing import ClassVar, assert_never
 from herdproof.consuming import subscription
 from herdproof.consuming.events import Consumed, Resolved, RevocationHandled
 from herdproof.protocols.central_coordinator.client.connector import Connector, Effects, Lost
+from herdproof.protocols.central_coordinator.client.former import FormerRegistrations
 from herdproof.protocols.central_coordinator.client.lookout import Lookout
 from herdproof.protocols.central_coordinator.client.reports import What
 from herdproof.protocols.central_coordinator.client.server_cluster import Address, ServerCluster
@@ -121,9 +121,6 @@ NEXT: Mapping[ConsumerPhase, frozenset[ConsumerPhase]] = {
 }
 """Which phase may follow which."""
 
-FORMER_SAID = 8
-"""The number of former registrations named when a consumer registers anew."""
-
 SEEKS_FOR_MS = 30_000
 """The time for which a consumer that has lost its coordinator looks for the next one often."""
 
@@ -171,10 +168,7 @@ class ConsumerCore:
         """Attempts in a row that did not end in a registration."""
         self.unavailable = 0
         """Known brokers that failed in a row."""
-        self.former: deque[str] = deque(maxlen=FORMER_SAID)
-        """The last registrations that this process has given up: they fetch nothing any more."""
-        self.says_former = True
-        """The next Register is of version 2; not where the coordinator knows none."""
+        self.former = FormerRegistrations(brings=settings.brings)
         self._spread = (start_index % 1_000) / 1_000
         self._number = start_index * 7_919  # a prime, so that few others get near
         self._consulted: Address | None = None
@@ -288,11 +282,12 @@ class ConsumerCore:
         """Do without the registration of a connection that is lost."""
         connector, self.kept = self.kept, None
         assert connector is not None, "who calls has looked"
+        generation, left = self.consumption.generation, connector.where_it_stops()
         effects = self._let_go(connector)
         if connector.member:
-            self.former.append(connector.member)
+            self.former.add(connector.member, generation, left)
         self._lease_over_ms = connector.lease_ends_ms
-        return [*connector.give_up(self.delivers_until_ms), *effects]
+        return [*connector.give_up(self.delivers_until_ms, generation, left), *effects]
 
     def _let_go(self, connector: Connector) -> Effects:
         """Fetch nothing of the assignment that this connection brought, and forget it."""
@@ -355,7 +350,7 @@ class ConsumerCore:
                 self._enter(ConsumerPhase.REGISTERED)
                 self.failures = 0
                 self._silent = None
-                self.says_former = True
+                self.former.understood()
             return effects
         return []
 
@@ -411,13 +406,8 @@ class ConsumerCore:
         if self.kept is not None:
             self.connector.take_over(self.kept)
             self.kept = None
-        return self.connector.register(self.group, self.topic_count, self._stopped())
-
-    def _stopped(self) -> tuple[str, ...] | None:
-        """The former registrations that have stopped: none while a rebalance listener is busy."""
-        if not self.says_former:
-            return None
-        return () if self.consumption.revocations else tuple(self.former)
+        said = self.former.said(is_busy=self.consumption.revocations > 0)
+        return self.connector.register(self.group, self.topic_count, *said)
 
     # ── A coordinator that is silent ────────────────────────────────────────────────────────
 
@@ -496,9 +486,10 @@ class ConsumerCore:
         try:
             return handle(holder, now_ms)
         except Lost as lost:
-            if lost.code is ErrorCode.UNKNOWN_VERSION and (holder.member or self.says_former):
-                # Once more, as an older coordinator understands it: first without resuming.
-                self.says_former = bool(holder.member) and self.says_former
+            # Once more, as an older coordinator understands it: first without resuming.
+            is_older = lost.code is ErrorCode.UNKNOWN_VERSION
+            if is_older and (holder.member or self.former.say_less()):
+                pass
             elif lost.code in PERMANENT:
                 return self._fail("RegistrationRefused", lost.why)
             may_resume = not holder.registered and lost.code in ASKS_AGAIN

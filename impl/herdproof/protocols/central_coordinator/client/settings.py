@@ -46,6 +46,8 @@ class ConsumerSettings:
     Consume on while the lease holds when the connection is lost, and ask the next coordinator to
     resume the registration; else stop at once, and register anew.
     """
+    brings: bool = True
+    """Who registers anew says where its former registrations stopped; else as before version 4."""
     gives_up: bool = False
     """Fail if every known broker fails (`002`), instead of trying until shut down (`000`)."""
     listens: bool = False

@@ -20,6 +20,7 @@ from herdproof.consuming.assignment import Partition, Share
 from herdproof.consuming.offsets import Offset
 from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.steps import CoordinationStep, CoordinatorAction
+from herdproof.protocols.central_coordinator.wire.messages import Brought
 
 
 class Phase(Enum):
@@ -75,6 +76,8 @@ class Registered:
     """The correlation id of its Register: its consumer knows the connection by that."""
     former: tuple[str, ...] = ()
     """Registrations of its consumer's process that have stopped for good, as that says."""
+    brought: tuple[Brought, ...] = ()
+    """Where some of those have stopped, until that is taken."""
     resumed: bool = False
     """It was a registration before, which goes on over this connection."""
 

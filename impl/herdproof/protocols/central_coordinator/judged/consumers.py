@@ -212,7 +212,11 @@ class Consumers:
         self._renew(line)
 
     def consumer_on_lost_connection(self, line: CentralStep) -> None:
-        """It consumes nothing, unless its lease goes on."""
+        """It consumes nothing, unless its lease goes on; it had finished what it says."""
+        m, has = self._member(line), self._consumed.get(line.node, {})
+        for t, n, o in line.partitions:
+            if (t, n) in has and has[t, n][0] == m:
+                self._finishes((t, n), o + 1, has[t, n][1])
         if line.until_ns <= line.time_ns:
             self._ends(line.node)
         self._renew(line)

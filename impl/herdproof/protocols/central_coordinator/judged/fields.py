@@ -137,7 +137,26 @@ class CentralFields(StoredFields):
                 self.seen.set("live", m, True)
                 for field in ("informed", "current"):
                     self._learn(field, m, False)
+                self._brings(line)
                 self._changes()
+
+    def _brings(self, line: CentralStep) -> None:
+        """It hears how far former registrations were, which its Register says to be over."""
+        if not line.brought:
+            return
+        others = {m for name, m in self._registered.items() if name not in line.former}
+        own = {m for m in self._members if m[0] == line.consumer} - others
+        for t, n, o in line.brought:
+            p = self.partition((t, n))
+            owner = self._entries["owner"][p]
+            m = owner.value if type(owner) is LastReported else owner
+            is_own = not is_lost(m) and m in own
+            if is_own:
+                self._finishes(p, o + 1, self._since(m, p))
+            elif is_unsure(owner):  # there has been another one since
+                self.seen.forget("accepted", p)
+            for each in own:
+                self._said.setdefault(p, {}).setdefault(each, set()).add(o + 1)
 
     def coordinator_handle_resume(self, line: CentralStep) -> None:
         """It has read what is stored, and counts a member as one again, which consumes on."""

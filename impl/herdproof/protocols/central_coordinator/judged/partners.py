@@ -170,6 +170,7 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
     for index, line in enumerate(own):
         if line.action in _OVER_CONNECTIONS:
             connections[line.consumer, line.connection].append((index, line))
+    stopped = {x.consumer for x in own if x.action == "on_lost_connection" and x.partitions}
     for lines in (each for found in connections.values() for each in _over_each(found)):
         asks = ("register", "resume")
         obeyed = {x.epoch for _, x in lines if x.role == CONSUMER and x.action not in asks}
@@ -178,7 +179,8 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
         is_one = sum(x.action == "register" for _, x in lines) <= 1
         if is_one and len(obeyed) == len(hosts) == len(members) == 1:
             known = _Dialogue(epoch=obeyed.pop(), host=hosts.pop(), member=members.pop())
-            if not any(x.action == "handle_resume" for _, x in lines):
+            brings = lines[0][1].consumer in stopped  # perhaps: nobody else tells what was taken
+            if not brings and not any(x.action == "handle_resume" for _, x in lines):
                 yield from known.admission(lines)
             begun = max((index for index, x in lines if x.action in _BEGINNINGS), default=-1)
             yield from known.exchanges([x for x in lines if x[1].action in PARTS], begun)

@@ -276,6 +276,8 @@ class SimulatedBroker(Process):
                 self.commits[channel, frame.correlation_id] = message
         elif isinstance(message, Register) and (speaker := self._speaker(channel)):
             self.registers[message.consumer_id, frame.correlation_id] = speaker
+            for one in message.brought or ():
+                speaker.fields.hears(self, speaker, one.generation, "reported", one.offsets)
         self.give(Received(channel, frame))
 
     def _hear(self, channel: int, generation: int, message: Says) -> None:
@@ -312,6 +314,7 @@ class SimulatedBroker(Process):
             case Report(what):
                 self.here.fields.counts[what] += 1
             case CoordinationStep(action="handle_register" | "handle_resume", outcome="accepted"):
+                self.here.fields.counts["offsets brought"] += len(effect.brought)
                 speaker = self.registers[effect.consumer, effect.connection]
                 speaker.fields.admits(speaker, effect.member)
             case CoordinationStep():

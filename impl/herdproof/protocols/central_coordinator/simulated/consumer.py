@@ -106,6 +106,7 @@ class SimulatedConsumer(Process):
             request_timeout_ms=config.session_timeout_ms // 2,
             backoff_max_ms=1_000,
             seek_ms=1_000,
+            brings=Random(f"{world.seed}/brings/{number}/{life}").random() < config.brings,
             resumes=Random(f"{world.seed}/resumes/{number}/{life}").random() < config.resumes,
             listens=self.chance.random() < 0.3,
         )

@@ -53,7 +53,8 @@ GROUP = "g"
 NOWHERE = "nowhere"
 """A topic that never exists: so that one may be interested in nothing that does."""
 _SETTINGS = Settings(failover_grace_ms=1, zookeeper_retries=0)
-_CONSUMER = ConsumerSettings()
+_CONSUMER = ConsumerSettings(brings=False)
+"""Members of the verified spec, and of those that resume: neither brings any offset."""
 
 
 def topic_of(p: int) -> str:

@@ -105,6 +105,8 @@ class Config:
     """
     resumes: float = 0.8
     """Share of the consumers that go on without a coordinator, and resume; 0: as verified."""
+    brings: float = 0.8
+    """Share of those that say where their former registrations stopped; 0: as verified."""
     hides_epochs: bool = False
     """
     Coordinators do not see which epoch a consumer has seen.

@@ -35,25 +35,27 @@ from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, C
 _AS_WRITTEN: dict[Any, Any] = {int: Int, "partitions": tuple[Place, ...]}
 """Types that are not those of the cores' own steps."""
 _FIELDS = [
-    f for f in structs.fields(CoordinationStep) if f.name not in ("action", "group", "until_ms")
-]
-_TOLD = [
+    f for f in structs.fields(CoordinationStep)
+    if f.name not in ("action", "group", "until_ms", "brought")
+]  # fmt: skip
+_TOLD: list[Any] = [
     *((f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type))) for f in _FIELDS),
-    ("until_ns", Int),
+    ("until_ns", Int), ("brought", tuple[Place, ...], ()),
 ]  # fmt: skip
 """Names and types of the arguments of a step, in their order."""
 _WHO = [("schema", int), ("protocol", str), ("run", str), ("node", str), ("sequence", Int),
         ("time_ns", Int), ("action", str), ("role", str), ("group", str)]  # fmt: skip
-TOLD = tuple(name for name, _ in _TOLD)
-"""The arguments of a step, as its core tells them: each of them is in each line."""
+TOLD = tuple(str(each[0]) for each in _TOLD)
+"""The arguments of a step, as its core tells them: each is in each line, but for `brought`."""
 
 CentralArguments: Any = defstruct("CentralArguments", _TOLD, gc=False)
 """
 The arguments of a step, each of them.
 
-Where one is missing nobody knows what it would have told; it is not empty.
+Where one is missing nobody knows what it would have told; it is not empty. But `brought`, which is
+told where anything was, and by no older coordinator.
 """
-NOTHING = (*(f.default for f in _FIELDS), 0)
+NOTHING = (*(f.default for f in _FIELDS), 0, ())
 """The arguments of a process's first line, which has none."""
 
 OF_ALL = frozenset({START, "coordinator_startup", "step_down", "topic_change_listener"})
@@ -88,6 +90,8 @@ class CentralStep(_STEP, gc=False):  # type: ignore[misc, call-arg]
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
         told = {} if self.action == START else {name: getattr(self, name) for name in TOLD}
+        if not self.brought:
+            told.pop("brought", None)
         return TraceLine(
             schema=SCHEMA, protocol=CENTRAL, run=self.run, node=self.node, role=self.role,
             group=self.group, sequence=self.sequence, time_ns=self.time_ns, action=self.action,

@@ -586,7 +586,7 @@ def in_replays(spec: Specification) -> Specification:
 @cache
 def map_of() -> TraceMap:
     """The map of the verified spec; of the variant, for groups in which somebody has resumed."""
-    from herdproof.protocols.central_coordinator.traces.resuming_map import map_for
+    from herdproof.protocols.central_coordinator.traces.bringing_map import map_for
 
     return replace(MAP.of(in_replays(CENTRAL_COORDINATOR)), variant=map_for)
 

@@ -79,6 +79,15 @@ class ConsultResponse(Struct, frozen=True, gc=False):
     brokers: tuple[BrokerInfo, ...]
 
 
+class Brought(Struct, frozen=True, gc=False):
+    """Where the fetchers of a registration that is over have stopped, in a generation."""
+
+    registration: str
+    generation: int
+    """The generation in which it consumed: of another one nothing counts."""
+    offsets: tuple[Offset, ...]
+
+
 class Register(Struct, frozen=True, gc=False):
     """A consumer's first request over a new connection; `subscription` reads its `topic_count`."""
 
@@ -94,7 +103,9 @@ class Register(Struct, frozen=True, gc=False):
     former: tuple[str, ...] | None = None
     """Registrations of this process that have stopped for good; None before version 2."""
     resumes: str | None = None
-    """Registration that goes on, in the generation of the frame; None before version 3."""
+    """Registration that goes on, in the generation of the frame; of version 3 alone."""
+    brought: tuple[Brought, ...] | None = None
+    """Where some of the former registrations have stopped; of version 4 alone."""
 
 
 class RegisterResponse(Struct, frozen=True, gc=False):

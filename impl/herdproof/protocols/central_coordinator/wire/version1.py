@@ -1,8 +1,9 @@
 """
 Version 1 of the wire: a header with version, correlation id, epoch and generation, then the body.
 
-Version 2 is the same, of a Register and its answer alone: each says one thing more. Version 3 is of
-a Register alone, and says one thing more than that.
+Version 2 is the same, of a Register and its answer alone: each says one thing more. Versions 3 and
+4 are of a Register alone, and say one thing more than that: which registration it resumes, or where
+former ones have stopped.
 
 Ours, from the header fields of system B's draft `001`; PROTOCOLS.md lays it out (Wire format of B),
 docs/wire.md byte by byte. The header up to the correlation id, and a response's error after it, are
@@ -47,6 +48,7 @@ from herdproof.protocols.central_coordinator.wire.layout import (
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
+    Brought,
     Commit,
     CommitResponse,
     Consult,
@@ -132,13 +134,24 @@ BODIES: dict[type[Any], Struct[Any]] = {
 }
 """Layouts of what follows the header; an `error_code` is in the header, hence in no body."""
 
-ADDED: dict[type[Any], tuple[StructField, ...]] = {
-    Register: (StructField("former", Array(STRING, INT32)), StructField("resumes", STRING)),
-    RegisterResponse: (StructField("member", STRING),),
+BROUGHT = Struct(
+    Brought,
+    (
+        StructField("registration", STRING),
+        StructField("generation", Number("int32", primitives.INT32, 1)),
+        StructField("offsets", OFFSETS),
+    ),
+)
+FORMER = StructField("former", Array(STRING, INT32))
+ADDED: dict[int, dict[type[Any], tuple[StructField, ...]]] = {
+    2: {Register: (FORMER,), RegisterResponse: (StructField("member", STRING),)},
+    3: {Register: (FORMER, StructField("resumes", STRING))},
+    4: {Register: (FORMER, StructField("brought", Array(BROUGHT, INT32)))},
 }
 """
-Fields that follow that, one from version 2 on, the next from version 3 on: None in a message that
-says no more than an earlier version can.
+By later version, the fields that follow those of version 1.
+
+The last one is what this version alone says: None in a message of an earlier one.
 """
 
 
@@ -147,17 +160,22 @@ BRIEF = {Ping, Stop, StartResponse, CommitResponse, LeaveResponse}
 
 
 def bodies_of(version: int) -> dict[type[Any], Struct[Any]]:
-    """The bodies of the messages that there are in a version."""
-    more = version - VERSION
-    return BODIES if not more else {
-        of: Struct(of, (*BODIES[of].fields, *fields[:more]))
-        for of, fields in ADDED.items()
-        if more <= len(fields)
-    }  # fmt: skip
+    """The bodies of the messages that there are in a later version."""
+    added = ADDED[version].items()
+    return {of: Struct(of, (*BODIES[of].fields, *fields)) for of, fields in added}
 
 
-VERSIONS = {VERSION + more: bodies_of(VERSION + more) for more in range(3)}
+VERSIONS = {VERSION: BODIES, **{version: bodies_of(version) for version in ADDED}}
 """By version, the bodies of its messages."""
+
+SINGLE = 2
+"""Versions after this one say what this one does, and each one thing more; not each other's."""
+
+SAYS: dict[type[Any], tuple[tuple[int, str], ...]] = {
+    of: tuple((n, ADDED[n][of][-1].name) for n in sorted(ADDED, reverse=True) if of in ADDED[n])
+    for of in (Register, RegisterResponse)
+}
+"""Of messages with later versions, the field that each of these adds, the last version first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +242,8 @@ def encode(frame: Frame) -> bytes:
     message = frame.message
     error = _error_of(frame)
     spoken = frame if error is frame.error else replace(frame, error=error)
-    version = version_of(message)
     try:
+        version = version_of(message)
         head = _head_at_once(spoken, version) or _head_by_fields(spoken, version)
         body = (_brief_body if type(message) in BRIEF else _body_of)(message, version)
     except Unsendable as wrong:
@@ -267,11 +285,13 @@ def _head_by_fields(frame: Frame, version: int) -> bytes:
 
 
 def version_of(message: Message) -> int:
-    """The least version that says all of a message."""
-    if type(message) not in ADDED:
+    """The version that says all of a message; `Unsendable` if none says it all at once."""
+    if type(message) not in SAYS:
         return VERSION
-    said = [getattr(message, field.name) is not None for field in ADDED[type(message)]]
-    return VERSION + max((more for more, is_said in enumerate(said, 1) if is_said), default=0)
+    said = [n for n, name in SAYS[type(message)] if getattr(message, name) is not None]
+    if len(said) > 1 and said[1] > SINGLE:
+        raise unsendable(f"no version says what versions {said[1]} and {said[0]} do at once")
+    return said[0] if said else VERSION
 
 
 def sized(payload: bytes) -> bytes:
@@ -379,7 +399,7 @@ def _decode_response(header: Header, reader: ByteReader) -> Frame:
 
 
 def _check_version(header: Header, message_type: type[Any]) -> None:
-    """Only some messages have a version 2, and only one has a version 3."""
+    """Only some messages have a version 2, and only one has later ones."""
     if message_type not in VERSIONS[header.version_id]:
         known = " and ".join(str(n) for n, bodies in VERSIONS.items() if message_type in bodies)
         why = f"there is no version {header.version_id} of {message_type.__name__}, but {known}"

@@ -10,6 +10,9 @@ present generation, it is *adopted*: a member under its former name, which follo
 Start. A rebalance that finds nothing else to do is not necessary. Else it is refused, lets go, and
 registers anew.
 
+Who says where registrations that are over have stopped is admitted once what is stored of these
+partitions is read, and nothing of the group is in doubt (`bringing.py`).
+
 Source: `002` (On Consumer Add/Delete), `000` ("if the registry is rejected"), PROTOCOLS.md, rulings
 5 and 6. Nothing can be told to whoever registers in the legacy form: it has no RegisterResponse.
 """
@@ -31,6 +34,7 @@ from herdproof.consuming.subscription import (
 )
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Registered
+from herdproof.protocols.central_coordinator.coordinator.members.bringing import BroughtOffsets
 from herdproof.protocols.central_coordinator.coordinator.store import StoreResult
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import CoordinationStep, CoordinatorAction
@@ -101,6 +105,7 @@ class Admission(CorePart):
         self._group_of = group_of
         self._admitted = admitted
         self._left = left
+        self._brought = BroughtOffsets(context)
 
     def clear(self) -> None:
         """Nobody is registering."""
@@ -141,6 +146,8 @@ class Admission(CorePart):
             applicant = self.applicants[number]
             if applicant.matched and not applicant.stored:
                 self._look(group, applicant, self._store_subscription)
+        if not group.is_closed():
+            self.reopened(group)  # who brings offsets has waited for this
 
     def reopened(self, group: Group) -> None:
         """A group admits members again: as many as fit into this event, the others later."""
@@ -271,6 +278,7 @@ class Admission(CorePart):
             session_timeout_ms=register.session_timeout_ms,
             connection=frame.correlation_id,
             former=(register.former or ())[-FORMER_HEEDED:],
+            brought=register.brought or (),
         )
 
     def _store_subscription(self, group: Group, applicant: Applicant) -> None:
@@ -321,8 +329,7 @@ class Admission(CorePart):
 
     def _let_in(self, group: Group, applicant: Applicant) -> None:
         """It becomes a member, as soon as its group admits any, and an event has room for that."""
-        name = applicant.resumes
-        if name is not None and self._misses_offsets(group, name, applicant):
+        if self._misses_offsets(group, applicant):
             return
         is_full = self._outbox.is_full()
         if is_full:
@@ -335,6 +342,8 @@ class Admission(CorePart):
     def _admit(self, group: Group, applicant: Applicant) -> None:
         """A consumer is a member from now on."""
         member = applicant.member
+        if member.brought and self._misses_offsets(group, applicant):
+            return  # the group was in doubt since they were read
         if applicant.resumes is not None and not self._adopts(group, applicant):
             return
         del self.applicants[member.channel]
@@ -346,23 +355,31 @@ class Admission(CorePart):
             handles(applicant.frame.message), member.acked,
             self._context.offsets.stored(group.name, share), "accepted",
         )  # fmt: skip
-        self._outbox.emit(replace(accepted, former=member.former))
+        brought = self._brought.take(group, member)
+        self._outbox.emit(replace(accepted, former=member.former, brought=brought))
         response = RegisterResponse(ErrorCode.NONE, name_told(applicant))
         self._server.respond(member.channel, response, applicant.frame, generation=group.generation)
         self._admitted(group, member)
 
     # ── Registrations that go on ────────────────────────────────────────────────────────────────
 
-    def _misses_offsets(self, group: Group, name: str, applicant: Applicant) -> bool:
+    def _misses_offsets(self, group: Group, applicant: Applicant) -> bool:
         """
-        True if offsets of what it consumes are not read yet: they are, and it is let in then.
+        True if offsets of what it consumes, or has, are not read yet: they are, then it is let in.
 
-        It will say further ones as soon as it is a member: none may go back.
+        It says further ones, now or as soon as it is a member: none may go back.
         """
-        missing = self._context.offsets.missing(group.name, group.share_of(name))
+        name, member = applicant.resumes, applicant.member
+        if member.brought and not group.loaded:
+            applicant.stored = True  # whose the partitions are is in doubt
+            return True
+        offsets = self._context.offsets
+        missing = [
+            *(offsets.missing(group.name, group.share_of(name)) if name is not None else ()),
+            *(self._brought.unread(group, member) if member.brought else ()),
+        ]
         if missing:
-            read = partial(self._offsets_read, group, applicant)
-            self._context.offsets.load(group.name, missing, read)
+            offsets.load(group.name, missing, partial(self._offsets_read, group, applicant))
         return bool(missing)
 
     def _offsets_read(self, group: Group, applicant: Applicant, done: bool) -> None:
