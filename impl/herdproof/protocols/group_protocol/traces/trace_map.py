@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START, TraceLine
@@ -37,7 +37,7 @@ from herdproof.protocols.group_protocol.steps import (
     WAITS,
 )
 from herdproof.protocols.group_protocol.traces.answers import untold
-from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
+from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace, keeps
 from herdproof.protocols.group_protocol.traces.lines import FORMATS, member, members, owners
 from herdproof.protocols.group_protocol.traces.observed import unfollowed
 from herdproof.protocols.group_protocol.traces.tails import predecessors, unaccounted
@@ -86,10 +86,11 @@ class GroupTrace(GroupReplay):
     """One group of one run: what its lines tell beforehand, and what is known as they are read."""
 
     kept = ("committed", "finished")
+    clients_class: ClassVar[type[ClientsTrace]] = ClientsTrace
 
     def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
         super().__init__(values)
-        self.clients = ClientsTrace(values, lines)
+        self.clients = self.clients_class(values, lines)
         self._fates: dict[int, str] = {}
         """By line, what became of what it asks to be stored, if anybody heard."""
         self._asked: dict[int, TraceLine] = {}
@@ -351,11 +352,15 @@ class GroupTrace(GroupReplay):
         plan = self._plan(line)
         return {
             f"what {m} is given": (
-                (s.down[m], [p for p in self._partitions if s.given[m, p]]),
+                (s.down[m], [p for p in self._partitions if self.offers(s)[m, p]]),
                 (GroupAnswer.ASSIGNMENT, [p for p in self._partitions if plan[p] == m]),
             )
             for m in answered
         }
+
+    def offers(self, s: State) -> Mapping[tuple[Member, Partition], bool]:
+        """The assignments that are under way."""
+        return s.given
 
     def shared_out(self, told: DecodedLine, s: State) -> Shown:
         """The SyncGroup that was read was the leader's."""
@@ -565,19 +570,32 @@ def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
     """Whose lines are missing, or say what is not followed."""
     yield from unfollowed(lines)
     yield from untold(lines)
+    statics = {line.group for line in lines if line.arguments.get("instance")}
+    for k, line in enumerate(lines):
+        if keeps(line) and line.group in statics:
+            why = f"{line.node} is cooperative ({line.place}), and its group has static members"
+            yield Missing(
+                f"{why}: the spec has none that are static and cooperative",
+                k,
+                frozenset({line.group}),
+            )
 
 
 def map_for(lines: Sequence[TraceLine]) -> TraceMap | None:
-    """The map of Kafka's own answers, or of static members, if lines are, or tell of any."""
+    """The map of Kafka's own answers, static or cooperative members, if lines tell of any."""
     if any(line.action == ANSWERED for line in lines):
         from herdproof.protocols.group_protocol.traces.observed_map import map_of_answers
 
         return map_of_answers()
-    if not any(line.arguments.get("instance") for line in lines):
-        return None
-    from herdproof.protocols.group_protocol.traces.static_members import map_of_statics
+    if any(line.arguments.get("instance") for line in lines):
+        from herdproof.protocols.group_protocol.traces.static_members import map_of_statics
 
-    return map_of_statics()
+        return map_of_statics()
+    if any(keeps(line) for line in lines):
+        from herdproof.protocols.group_protocol.traces.cooperative import map_of_cooperative
+
+        return map_of_cooperative()
+    return None
 
 
 @cache
