@@ -235,7 +235,7 @@ def test_cooperative_members_keep_what_is_theirs(ground: OwnGround, tmp_path: Pa
             """These have gone."""
             lost.extend(place.partition for place in partitions)
 
-    named = {"assignors": "cooperative-sticky", "run": "monday"}
+    named: dict[str, Any] = {"assignors": "cooperative-sticky", "run": "monday"}
     traces = [tmp_path / name for name in ("first", "second")]
     first = ground.member("cooperative", listener=Notes(), trace=traces[0], **named)
     take([first], 40)

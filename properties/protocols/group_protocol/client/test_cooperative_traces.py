@@ -227,3 +227,14 @@ def test_static_members_that_are_cooperative_are_unknown() -> None:
 
     assert outcome.verdict is Verdict.UNKNOWN
     assert "static and cooperative" in outcome.reason
+
+
+def test_who_does_not_say_why_it_joins_again_is_unknown() -> None:
+    """It has lost what it had, or keeps it: never does such a trace conform."""
+    lines = unrepeated(of_clients(traced_groups(6, clients=True, **CALM)))
+    again = next(line for line in lines if line.action == "join_again")
+    del again.arguments["outcome"]
+    outcome = conform(lines)
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert "by which `outcome`" in outcome.reason

@@ -9,9 +9,10 @@ are any (`answers.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.conformance.traces.mapping import OWN, DecodedLine, Row
 from herdproof.conformance.traces.values import Values
@@ -21,7 +22,9 @@ from herdproof.protocols.group_protocol.traces.answers import (
     Answers,
     heard_by,
     places,
+    untold,
 )
+from herdproof.protocols.group_protocol.traces.observed import unfollowed
 from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdproof.protocols.group_replay import GroupReplay
 from herdspec.check.conformance.follow import Call, Way, differences
@@ -202,6 +205,32 @@ Leads = Callable[[ClientsTrace, Member, TraceLine, State], "Way | None"]
 def keeps(line: TraceLine) -> bool:
     """Tells whether a client begins that keeps what it has while it joins."""
     return bool(line.arguments.get("is_cooperative", False))
+
+
+def uncooperative(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+    """Lines of cooperative groups that are not followed, or lack what that needs."""
+    statics = {line.group for line in lines if line.arguments.get("instance")}
+    cooperative = {line.group for line in lines if keeps(line)}
+    for k, line in enumerate(lines):
+        if line.group not in cooperative:
+            continue
+        if keeps(line) and line.group in statics:
+            why = (
+                f"{line.node} is cooperative ({line.place}), and its group has static members: "
+                "the spec has none that are static and cooperative"
+            )
+        elif line.action == "join_again" and "outcome" not in line.arguments:
+            why = f"{line.node} does not say by which `outcome` it joins again ({line.place})"
+        else:
+            continue
+        yield Missing(why, k, frozenset({line.group}))
+
+
+def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+    """Whose lines are missing, or say what is not followed."""
+    yield from unfollowed(lines)
+    yield from untold(lines)
+    yield from uncooperative(lines)
 
 
 def row_of(leads: Leads, action: str | None = OWN) -> Row:

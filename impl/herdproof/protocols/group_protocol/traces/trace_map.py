@@ -17,12 +17,11 @@ lost, who was elected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
-from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.conformance.traces.mapping import ANY, OWN, DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
@@ -36,10 +35,13 @@ from herdproof.protocols.group_protocol.steps import (
     TOLD,
     WAITS,
 )
-from herdproof.protocols.group_protocol.traces.answers import untold
-from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace, keeps
+from herdproof.protocols.group_protocol.traces.clients import (
+    CLIENT_ROWS,
+    ClientsTrace,
+    keeps,
+    untraced,
+)
 from herdproof.protocols.group_protocol.traces.lines import FORMATS, member, members, owners
-from herdproof.protocols.group_protocol.traces.observed import unfollowed
 from herdproof.protocols.group_protocol.traces.tails import predecessors, unaccounted
 from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
@@ -564,21 +566,6 @@ ROWS: Mapping[str, Row] = {
     **dict.fromkeys((ANSWERED, *UNMODELLED), Row(None)),
     **CLIENT_ROWS,
 }
-
-
-def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
-    """Whose lines are missing, or say what is not followed."""
-    yield from unfollowed(lines)
-    yield from untold(lines)
-    statics = {line.group for line in lines if line.arguments.get("instance")}
-    for k, line in enumerate(lines):
-        if keeps(line) and line.group in statics:
-            why = f"{line.node} is cooperative ({line.place}), and its group has static members"
-            yield Missing(
-                f"{why}: the spec has none that are static and cooperative",
-                k,
-                frozenset({line.group}),
-            )
 
 
 def map_for(lines: Sequence[TraceLine]) -> TraceMap | None:
