@@ -19,14 +19,18 @@ import pytest
 import trustme
 
 from herdproof import Consumer
+from herdproof.conformance.traces.line import read_files
+from herdproof.conformance.traces.replay import conform_lines
 from herdproof.consumer import CommitFailed, Misused, RebalanceListener
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.kraft import EmbeddedKRaft
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.protocols.group_protocol.client.assignors.assignor import PlainAssignor
 from herdproof.protocols.group_protocol.client.core.events import Fenced, NoOffsetForPartition
+from herdproof.protocols.group_protocol.traces.trace_map import map_of
 from herdproof.record import Record
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+from herdspec.check.conformance.conform import Verdict
 from integration.broker.broker_group import OURS, PYTHON, BrokerGroup
 from integration.broker.test_broker import broker
 from integration.clients import eventually
@@ -220,8 +224,8 @@ def test_who_is_at_work_for_too_long_leaves_and_comes_back(ground: OwnGround) ->
     assert record is not None
 
 
-def test_cooperative_members_keep_what_is_theirs(ground: OwnGround) -> None:
-    """The first one is told of no partition that it keeps."""
+def test_cooperative_members_keep_what_is_theirs(ground: OwnGround, tmp_path: Path) -> None:
+    """The first one is told of no partition that it keeps; what both trace conforms."""
     lost: list[int] = []
 
     class Notes(RebalanceListener):
@@ -231,14 +235,20 @@ def test_cooperative_members_keep_what_is_theirs(ground: OwnGround) -> None:
             """These have gone."""
             lost.extend(place.partition for place in partitions)
 
-    first = ground.member("cooperative", listener=Notes(), assignors="cooperative-sticky")
+    named: dict[str, Any] = {"assignors": "cooperative-sticky", "run": "monday"}
+    traces = [tmp_path / name for name in ("first", "second")]
+    first = ground.member("cooperative", listener=Notes(), trace=traces[0], **named)
     take([first], 40)
-    second = ground.member("cooperative", assignors="cooperative-sticky")
+    second = ground.member("cooperative", trace=traces[1], **named)
     eventually(lambda: take([first, second], 0) == [] and len(numbers(second)) == 2)
     eventually(lambda: take([first, second], 0) == [] and len(numbers(first)) == 2)
 
     assert len(lost) == 2
     assert sorted(numbers(first) + lost) == list(range(PARTITIONS))
+    first.close()
+    second.close()
+    outcome = conform_lines(read_files(traces, map_of().formats), map_of())
+    assert outcome.verdict is Verdict.CONFORMS, (outcome.mismatch, outcome.reason)
 
 
 def test_the_command_joins_too(ground: OwnGround, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import ClassVar
 
 from herdproof.pipeline.campaign.judged import JudgedRun, JudgedRuns
-from herdproof.pipeline.campaign.runs import Asked
+from herdproof.pipeline.campaign.runs import Asked, Ran
+from herdproof.protocols.group_protocol.client.assignors.sticky import CooperativeStickyAssignor
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
@@ -30,6 +31,7 @@ MIXES = {
     "members": replace(DEFAULT, kinds=MEMBERS),
     "larger": replace(DEFAULT, members=6, brokers=3),
     "static": replace(DEFAULT, statics=2, kinds=tuple(Mishap)),
+    "cooperative": replace(DEFAULT, assignor=CooperativeStickyAssignor.name),
 }
 
 
@@ -56,6 +58,12 @@ class GroupRuns(JudgedRuns[FlawedGroups, GroupRun]):
         }
         configs = {name: FlawedGroups(config) for name, config in MIXES.items()}
         super().__init__(FlawedGroups(), configs, flaws, f"{DEFAULT.troubles} troubles")
+
+    def run(self, asked: Asked) -> Ran:
+        """Live through the run of a seed; cooperative clients are traced, too."""
+        cooperates = self.config(asked).world.assignor == CooperativeStickyAssignor.name
+        tracers = GroupRunTracers(clients=cooperates)
+        return self.judged(asked, tracers).ran(tracers.texts(), self.sentences)
 
     def judged(self, asked: Asked, tracers: ProcessTracers | None = None) -> JudgedRun[GroupRun]:
         """Live through a run, and judge it."""

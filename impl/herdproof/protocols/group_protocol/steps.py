@@ -115,3 +115,5 @@ class GroupStep(Struct, frozen=True, kw_only=True):
     epoch: int = 0
     is_assigned: bool = False
     """True if an assignment of the generation is stored."""
+    is_cooperative: bool = False
+    """Of a client that begins: it keeps its partitions while it joins."""

@@ -273,12 +273,14 @@ def test_a_consumer_writes_its_trace(tmp_path: Path) -> None:
     } <= {line.action for line in lines}  # fmt: skip
 
 
-@pytest.mark.parametrize("of", [{"assignors": "cooperative-sticky"}, {"by_hand": True}])
+STATIC_COOPERATIVE = {"assignors": "cooperative-sticky", "group_instance_id": "till"}
+
+
+@pytest.mark.parametrize("of", [STATIC_COOPERATIVE, {}])
 def test_a_trace_of_what_the_spec_does_not_have_is_refused(
     tmp_path: Path, of: dict[str, Any]
 ) -> None:
-    """In a sentence: cooperative members, partitions that are assigned by hand."""
-    by_hand = of.pop("by_hand", False)
+    """In a sentence: members both static and cooperative, partitions that are assigned by hand."""
 
     def begin() -> None:
         """Make a consumer, and assign by hand."""
@@ -286,7 +288,7 @@ def test_a_trace_of_what_the_spec_does_not_have_is_refused(
             "g", protocol="group_protocol", bootstrap_servers="127.0.0.1:1", trace=tmp_path / "t",
             **of,
         ) as own:  # fmt: skip
-            assert by_hand
+            assert not of
             own.assign([("orders", 0)])
 
     with pytest.raises(BadArgument, match=r"^trace: "):

@@ -73,6 +73,8 @@ class ConsumingClients(SeenMembers):
         """By member id, what its client begins with in a generation of which it is not told yet."""
         self._said: dict[str, dict[Partition, int]] = {}
         """By member id, the offsets that its client says it has committed, each the largest."""
+        self._kept: dict[str, set[Partition]] = {}
+        """By member id, what its client kept as it joined last, and only goes on with."""
         self._untimely: set[str] = set()
         """Member ids whose clients' clocks are behind their coordinators'."""
         self._ids: dict[str, set[str]] = {}
@@ -160,6 +162,7 @@ class ConsumingClients(SeenMembers):
         self._said.pop(m[0], None)
         self._joined.pop(m[0], None)
         self._early.pop(m[0], None)
+        self._kept.pop(m[0], None)
         self._untimely.discard(m[0])
 
     def forget(self, *, is_cut: bool = False) -> None:
@@ -191,7 +194,9 @@ class ConsumingClients(SeenMembers):
             self._stops(line)
         if name:
             self._ids.setdefault(line.node, set()).add(name)
-        if line.action in JOINED:
+        if line.action == "initiate_join_group":
+            self._kept[name] = {(t, str(n)) for _, t, n in of.get("owners", ())}
+        elif line.action in JOINED:
             self._joined[name] = of.get("generation", 0)
         elif line.action == "update_fetch_positions":
             self._begins((name,), of.get("generation", 0), marks(line), is_settled=is_settled)
@@ -236,8 +241,9 @@ class ConsumingClients(SeenMembers):
         for p in self.seen.domains["Partition"]:
             stored = self.seen.get("committed", p)
             is_read = not is_lost(stored) and said.get(p, 0) <= stored
+            is_known = is_settled and is_read and p not in self._kept.get(m[0], ())
             self._learn("consumes", (m, p), p in starts)
-            self._learn("position", (m, p), starts.get(p, 0) if is_settled and is_read else UNKNOWN)
+            self._learn("position", (m, p), starts.get(p, 0) if is_known else UNKNOWN)
         self.seen.step()
         for p in self.seen.domains["Partition"]:
             self.seen.refine("position", (m, p), starts.get(p, 0))

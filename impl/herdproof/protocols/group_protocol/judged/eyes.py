@@ -42,7 +42,6 @@ from herdproof.protocols.group_protocol.simulated.world import (
     DEFAULT,
     GroupRun,
     Observes,
-    only_range,
 )
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import watches_of
@@ -280,7 +279,7 @@ def judged_group_run(
     coordinator: type[GroupCoordinator] = GroupCoordinator,
     troubles: Sequence[GroupTrouble] | None = None,
     client: type[GroupConsumer] = GroupConsumer,
-    assignors: Callable[[], tuple[PartitionAssignor, ...]] = only_range,
+    assignors: Callable[[], tuple[PartitionAssignor, ...]] | None = None,
     observe: Observes | None = None,
 ) -> JudgedRun[GroupRun]:  # fmt: skip
     """Live through a run, and judge it."""

@@ -59,6 +59,8 @@ class GroupRunConfig:
     members: int = 3
     statics: int = 0
     """The number of static members, under a name (`group.instance.id`) in each life."""
+    assignor: str = "range"
+    """The assignor of each member."""
     duration_ms: int = 80_000
     quiet_ms: int = 35_000
     """The last part, in which nothing goes wrong and nothing is produced."""

@@ -15,7 +15,7 @@ from random import Random
 
 from herdproof.protocols.election.elector import read_leader
 from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
-from herdproof.protocols.group_protocol.client.assignors.plain import RangeAssignor
+from herdproof.protocols.group_protocol.client.assignors.named import ASSIGNORS
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.events import Node
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
@@ -44,11 +44,6 @@ DEFAULT = GroupRunConfig()
 NOBODY = GroupEyes()
 
 
-def only_range() -> tuple[PartitionAssignor, ...]:
-    """The assignors of a member, unless a run has others."""
-    return (RangeAssignor(),)
-
-
 def node_of(number: int) -> Node:
     """A broker, as clients know it."""
     return Node(number, f"broker{number}", 1)
@@ -67,7 +62,7 @@ class GroupRun:
         coordinator: type[GroupCoordinator] = GroupCoordinator,
         troubles: Sequence[GroupTrouble] | None = None,
         client: type[GroupConsumer] = GroupConsumer,
-        assignors: Callable[[], tuple[PartitionAssignor, ...]] = only_range,
+        assignors: Callable[[], tuple[PartitionAssignor, ...]] | None = None,
         observe: Observes | None = None,
     ) -> None:  # fmt: skip
         self.seed = seed
@@ -75,7 +70,7 @@ class GroupRun:
         self.eyes = eyes
         self.coordinator = coordinator
         self.client = client
-        self.assignors = assignors
+        self.assignors = assignors or (lambda: (ASSIGNORS[config.assignor](),))
         self.observe = observe
         self.troubles = draw_group_troubles(config, seed) if troubles is None else tuple(troubles)
         self.settings = draw_group_settings(config, seed)

@@ -58,6 +58,8 @@ class Answers:
         """By broker and number: lines that ask for a generation, or a next life, to be stored."""
         self._shares: dict[Generation, set[Place]] = {}
         self._offsets: set[tuple[Place, int]] = set()
+        self._kept: dict[int, set[Place]] = {}
+        """By line of who begins to consume, the partitions that it only goes on with."""
         self._reigns: list[TracedReign] = []
         self._at = {id(line): place for place, line in enumerate(lines)}
         reigning: dict[str, TracedReign] = {}
@@ -66,6 +68,7 @@ class Answers:
                 self.is_told = True
                 self._take(place, line)
                 self._reign(place, line, reigning)
+        self._follow_clients(lines)
 
     def _take(self, place: int, line: TraceLine) -> None:
         of = line.arguments
@@ -142,6 +145,20 @@ class Answers:
                 for key in [key for key in self._asking if key[0] == node]:
                     del self._asking[key]
 
+    def _follow_clients(self, lines: Sequence[TraceLine]) -> None:
+        """Of all that a client has, it has asked only where that begins which it did not keep."""
+        started: dict[str, set[Place]] = {}
+        for line in lines:
+            if line.role != CONSUMER:
+                continue
+            has = started.setdefault(line.node, set())
+            if line.action == START:
+                has.clear()
+            elif line.action in ("initiate_join_group", "on_join_complete"):
+                has &= places(line, heard_by(line)[0])
+            elif line.action == "update_fetch_positions":
+                self._kept[id(line)], started[line.node] = has, {*marks(line)}
+
     # ── What a client has heard ─────────────────────────────────────────────────────────────
 
     def differs(self, line: TraceLine) -> Mapping[str, tuple[object, object]]:
@@ -212,7 +229,11 @@ class Answers:
         return (reign for reign in self._reigns if reign.since < at < reign.until)
 
     def _unheard(self, line: TraceLine) -> list[tuple[Place, int]]:
-        return [mark for mark in marks(line).items() if mark not in self._offsets]
+        kept = self._kept[id(line)]
+        return [
+            (where, offset) for where, offset in marks(line).items()
+            if where not in kept and (where, offset) not in self._offsets
+        ]  # fmt: skip
 
 
 def heard_by(line: TraceLine) -> Generation:

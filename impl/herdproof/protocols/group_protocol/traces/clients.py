@@ -9,9 +9,10 @@ are any (`answers.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.conformance.traces.mapping import OWN, DecodedLine, Row
 from herdproof.conformance.traces.values import Values
@@ -21,7 +22,9 @@ from herdproof.protocols.group_protocol.traces.answers import (
     Answers,
     heard_by,
     places,
+    untold,
 )
+from herdproof.protocols.group_protocol.traces.observed import unfollowed
 from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdproof.protocols.group_replay import GroupReplay
 from herdspec.check.conformance.follow import Call, Way, differences
@@ -53,6 +56,8 @@ class ClientsTrace(GroupReplay):
         """By life, the member id that it was told last."""
         self._then: dict[int, tuple[str, int]] = {}
         """By line that tells a member id or a generation, with what its client goes on."""
+        self._cooperative: set[str] = set()
+        """The lives that keep what they have while they join."""
         self.answers = Answers(lines)
         lives: dict[str, int] = {}
         before: dict[str, TraceLine] = {}
@@ -62,6 +67,8 @@ class ClientsTrace(GroupReplay):
                 name = self._names[id(line)] = f"{line.node} (process {lives[line.node]})"
                 values.element("Member", name)
                 self._gather(line)
+                if keeps(line):
+                    self._cooperative.add(name)
                 if name in before and before[name].action in GOES_ON.get(line.action, ()):
                     self._then[id(before[name])] = heard_by(line)
                 before[name] = line
@@ -85,11 +92,19 @@ class ClientsTrace(GroupReplay):
         """Offsets by partition, as ranks."""
         return dict(self._places(line, "offsets"))
 
+    def _given(self, line: TraceLine) -> set[Partition]:
+        """The partitions that its member says are its own."""
+        return {self._partition(f"{t}-{n}") for t, n in places(line, heard_by(line)[0])}
+
     # ── What leads to a line ────────────────────────────────────────────────────────────────
 
     def subscribes(self, m: Member, _line: TraceLine, _s: State) -> Way:
         """It begins; which partitions it wants, the plan alone would ask."""
         return [("subscribe", (m, set()))]
+
+    def initiates(self, m: Member, _line: TraceLine, _s: State) -> Way:
+        """It sends JoinGroup to whoever coordinates."""
+        return [("find", (m,)), ("initiate_join_group", (m,))]
 
     def joins(self, m: Member, line: TraceLine, s: State) -> Way:
         """It is told of its generation; at once, where it needs no member id for that."""
@@ -100,8 +115,7 @@ class ClientsTrace(GroupReplay):
 
     def completes(self, m: Member, line: TraceLine, _s: State) -> Way:
         """It has its assignment."""
-        given = {self._partition(f"{t}-{n}") for t, n in places(line, heard_by(line)[0])}
-        return [("be_assigned", (m, given)), ("on_join_complete", (m,))]
+        return [("be_assigned", (m, self._given(line))), ("on_join_complete", (m,))]
 
     def fails(self, m: Member, line: TraceLine, _s: State) -> Way:
         """It is refused what it awaits."""
@@ -154,6 +168,8 @@ class ClientsTrace(GroupReplay):
         owners = {who for who, *_ in line.arguments.get("owners", ())}
         if owners - {me}:
             shown["whose the partitions are"] = {me}, owners
+        if line.action == "initiate_join_group":
+            shown["what it keeps"] = {p for p in Partition if s.given[m, p]}, self._given(line)
         told = self._marks(line)
         if line.action in ("update_fetch_positions", "resolve_start", "consume"):
             shown["how far it is"] = {p: s.position[m, p] for p in told}, told
@@ -183,12 +199,42 @@ STABLE = (
 """The lines of who is in a generation."""
 COMES_AGAIN = ("be_given_an_id", "learn_member_id", "find", "initiate_join_group")
 """Steps of who needs a member id to join with."""
-C = ClientsTrace
 Leads = Callable[[ClientsTrace, Member, TraceLine, State], "Way | None"]
 
 
-def taken(leads: Leads, action: str | None = OWN) -> Row:
-    """A client's own step."""
+def keeps(line: TraceLine) -> bool:
+    """Tells whether a client begins that keeps what it has while it joins."""
+    return bool(line.arguments.get("is_cooperative", False))
+
+
+def uncooperative(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+    """Lines of cooperative groups that are not followed, or lack what that needs."""
+    statics = {line.group for line in lines if line.arguments.get("instance")}
+    cooperative = {line.group for line in lines if keeps(line)}
+    for k, line in enumerate(lines):
+        if line.group not in cooperative:
+            continue
+        if keeps(line) and line.group in statics:
+            why = (
+                f"{line.node} is cooperative ({line.place}), and its group has static members: "
+                "the spec has none that are static and cooperative"
+            )
+        elif line.action == "join_again" and "outcome" not in line.arguments:
+            why = f"{line.node} does not say by which `outcome` it joins again ({line.place})"
+        else:
+            continue
+        yield Missing(why, k, frozenset({line.group}))
+
+
+def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+    """Whose lines are missing, or say what is not followed."""
+    yield from unfollowed(lines)
+    yield from untold(lines)
+    yield from uncooperative(lines)
+
+
+def row_of(leads: Leads, action: str | None = OWN) -> Row:
+    """The row of a client's own step."""
 
     def ways(group: GroupTrace, told: DecodedLine, s: State) -> Iterable[Way]:
         clients = group.clients
@@ -205,28 +251,33 @@ def taken(leads: Leads, action: str | None = OWN) -> Row:
     return Row(action, ways=ways, claims=claims, note=note)
 
 
+def taken(method: str, action: str | None = OWN) -> Row:
+    """The row of a step that is taken in the way that the group's kind of clients has."""
+    return row_of(lambda clients, *of: getattr(clients, method)(*of), action)
+
+
 def steps(*names: str) -> Row:
     """A line of a client that is these steps of it, one after the other."""
-    return taken(lambda _clients, m, _line, _s: [(name, (m,)) for name in names])
+    return row_of(lambda _clients, m, _line, _s: [(name, (m,)) for name in names])
 
 
 CLIENT_ROWS: Mapping[str, Row] = {
-    "subscribe": taken(C.subscribes),
-    "initiate_join_group": steps("find", "initiate_join_group"),
+    "subscribe": taken("subscribes"),
+    "initiate_join_group": taken("initiates"),
     "learn_member_id": steps("be_given_an_id", "learn_member_id"),
-    "on_join_leader": taken(C.joins),
-    "on_join_follower": taken(C.joins),
-    "on_join_complete": taken(C.completes),
-    "join_again": taken(C.fails),
-    "reset_generation": taken(C.fails),
+    "on_join_leader": taken("joins"),
+    "on_join_follower": taken("joins"),
+    "on_join_complete": taken("completes"),
+    "join_again": taken("fails"),
+    "reset_generation": taken("fails"),
     "lose": steps("lose"),
-    "refused": taken(C.is_refused, action=None),
+    "refused": taken("is_refused", action=None),
     "update_metadata": steps("look_again"),
     "session_time_out": steps("find", "session_time_out"),
     "poll_time_out": steps("find", "poll_time_out"),
-    "update_fetch_positions": taken(C.begins),
-    "resolve_start": taken(C.moves, action=None),
-    "consume": taken(C.moves),
-    "commit": taken(C.commits),
-    "close": taken(C.closes),
+    "update_fetch_positions": taken("begins"),
+    "resolve_start": taken("moves", action=None),
+    "consume": taken("moves"),
+    "commit": taken("commits"),
+    "close": taken("closes"),
 }

@@ -17,12 +17,11 @@ lost, who was elected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.conformance.traces.mapping import ANY, OWN, DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
@@ -36,10 +35,13 @@ from herdproof.protocols.group_protocol.steps import (
     TOLD,
     WAITS,
 )
-from herdproof.protocols.group_protocol.traces.answers import untold
-from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
+from herdproof.protocols.group_protocol.traces.clients import (
+    CLIENT_ROWS,
+    ClientsTrace,
+    keeps,
+    untraced,
+)
 from herdproof.protocols.group_protocol.traces.lines import FORMATS, member, members, owners
-from herdproof.protocols.group_protocol.traces.observed import unfollowed
 from herdproof.protocols.group_protocol.traces.tails import predecessors, unaccounted
 from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
@@ -86,10 +88,11 @@ class GroupTrace(GroupReplay):
     """One group of one run: what its lines tell beforehand, and what is known as they are read."""
 
     kept = ("committed", "finished")
+    clients_class: ClassVar[type[ClientsTrace]] = ClientsTrace
 
     def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
         super().__init__(values)
-        self.clients = ClientsTrace(values, lines)
+        self.clients = self.clients_class(values, lines)
         self._fates: dict[int, str] = {}
         """By line, what became of what it asks to be stored, if anybody heard."""
         self._asked: dict[int, TraceLine] = {}
@@ -351,11 +354,15 @@ class GroupTrace(GroupReplay):
         plan = self._plan(line)
         return {
             f"what {m} is given": (
-                (s.down[m], [p for p in self._partitions if s.given[m, p]]),
+                (s.down[m], [p for p in self._partitions if self.offers(s)[m, p]]),
                 (GroupAnswer.ASSIGNMENT, [p for p in self._partitions if plan[p] == m]),
             )
             for m in answered
         }
+
+    def offers(self, s: State) -> Mapping[tuple[Member, Partition], bool]:
+        """The assignments that are under way."""
+        return s.given
 
     def shared_out(self, told: DecodedLine, s: State) -> Shown:
         """The SyncGroup that was read was the leader's."""
@@ -561,23 +568,21 @@ ROWS: Mapping[str, Row] = {
 }
 
 
-def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
-    """Whose lines are missing, or say what is not followed."""
-    yield from unfollowed(lines)
-    yield from untold(lines)
-
-
 def map_for(lines: Sequence[TraceLine]) -> TraceMap | None:
-    """The map of Kafka's own answers, or of static members, if lines are, or tell of any."""
+    """The map of Kafka's own answers, static or cooperative members, if lines tell of any."""
     if any(line.action == ANSWERED for line in lines):
         from herdproof.protocols.group_protocol.traces.observed_map import map_of_answers
 
         return map_of_answers()
-    if not any(line.arguments.get("instance") for line in lines):
-        return None
-    from herdproof.protocols.group_protocol.traces.static_members import map_of_statics
+    if any(line.arguments.get("instance") for line in lines):
+        from herdproof.protocols.group_protocol.traces.static_members import map_of_statics
 
-    return map_of_statics()
+        return map_of_statics()
+    if any(keeps(line) for line in lines):
+        from herdproof.protocols.group_protocol.traces.cooperative import map_of_cooperative
+
+        return map_of_cooperative()
+    return None
 
 
 @cache

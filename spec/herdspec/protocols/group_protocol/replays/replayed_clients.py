@@ -76,11 +76,13 @@ def hear_it_is_over(self: GroupProtocol, m: Member, known: bool) -> None:
 
 @action
 def be_told_where(self: GroupProtocol, m: Member) -> None:
-    """{m} is told how far its partitions are, and begins; none is anywhere but at its beginning."""
+    """{m} is told how far partitions are that it asks for, and begins: each at its beginning."""
     require(self.client[m] == MemberState.STABLE and not self.ready[m])
     self.ready[m] = True
     for p in Partition:
-        self.position[m, p] = 0
+        if self.asks_for(m, p):
+            self.position[m, p] = 0
+    self.note_begun(m)
 
 
 @action
@@ -93,9 +95,9 @@ def look_again(self: GroupProtocol, m: Member) -> None:
 @action
 def commit_some(self: GroupProtocol, m: Member, which: set[Partition]) -> None:
     """{m} sends OffsetCommit of what its application has finished of {which}."""
-    require(self.client[m] == MemberState.STABLE and self.ready[m] and self.knows[m])
+    require(self.client[m] == MemberState.STABLE and self.knows[m])
     require(self.commit_at[m] == 0 and not self.up[m])
-    require(all(self.given[m, p] or p not in which for p in Partition))
+    require(all(self.consumes(m, p) or p not in which for p in Partition))
     self.commit_at[m] = self.at[m]
     for p in Partition:
         self.committing[m, p] = self.position[m, p] if p in which else 0

@@ -121,6 +121,10 @@ class AbstractCoordinator(ABC):
         """The partitions of an assignment."""
 
     @abstractmethod
+    def kept(self) -> Sequence[TopicPartition]:
+        """The partitions that it has while it joins."""
+
+    @abstractmethod
     def is_lost(self) -> None:
         """The partitions are no longer this member's."""
 
@@ -237,7 +241,7 @@ class AbstractCoordinator(ABC):
             self.disable_heartbeat_thread()
             self.state = transition(self.state, MemberState.REBALANCING)
             self.rejoin_needed = False  # what is told from now on is of later
-            self.context.step("initiate_join_group", self.generation.over)
+            self.context.step("initiate_join_group", self.generation.over, owners=self.kept())
             self.join_future = self.send_join_group_request()
             self.join_future.add_listener(self._join_ended)
         return self.join_future
@@ -253,7 +257,8 @@ class AbstractCoordinator(ABC):
         else:
             self.state = transition(self.state, MemberState.UNJOINED)
             error = done.error.error if isinstance(done.error, RefusedBy) else Error.NONE
-            self.context.step(JOIN_FAILED.get(error, "lose"), self.generation.over)
+            failed, why = JOIN_FAILED.get(error, "lose"), error.name if error else ""
+            self.context.step(failed, self.generation.over, outcome=why)
 
     def send_join_group_request(self) -> RequestFuture[bytes]:
         """Ask to be a member of the next generation."""

@@ -113,7 +113,8 @@ class GroupConsumer:
         match event:
             case SubscribeTo(subscription):
                 self.subscriptions.subscribe(subscription)
-                self.context.step("subscribe", NO_MEMBER)
+                cooperates = self.coordinator.is_cooperative()
+                self.context.step("subscribe", NO_MEMBER, is_cooperative=cooperates)
                 self.metadata.want(self.subscriptions.metadata_topics())
                 self.coordinator.heartbeat.poll(self.context.now_ms)
                 self._poll(Poll(self.settings.max_poll_interval_ms))

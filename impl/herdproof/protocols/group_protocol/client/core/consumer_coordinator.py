@@ -145,12 +145,16 @@ class ConsumerCoordinator(AbstractCoordinator):
         subscriptions.generation += 1
         subscriptions.is_consuming = True
         if not subscriptions.by_hand:
-            begins = {where: self._position(where) for where in subscriptions.assignment}
-            self.context.step("update_fetch_positions", self.generation, offsets=begins)
+            self._tell_positions()
         self.context.emit(
             StartFetchers(subscriptions.starts(), subscriptions.generation, subscriptions.queues()),
             Assigned(subscriptions.named()),
         )
+
+    def _tell_positions(self) -> None:
+        """It consumes all that it has in its generation: from where."""
+        begins = {where: self._position(where) for where in self.subscriptions.assignment}
+        self.context.step("update_fetch_positions", self.generation, offsets=begins)
 
     def _position(self, where: TopicPartition) -> int:
         position = self.subscriptions.assignment[where].position
@@ -177,7 +181,7 @@ class ConsumerCoordinator(AbstractCoordinator):
     def metadata(self) -> tuple[GroupProtocol, ...]:
         """Of each assignor, in order: the topics that are wanted, and what it adds to them."""
         topics = self.joined_topics = self.subscriptions.topics(self.cluster.topics)
-        owned = tuple(self.subscriptions.assignment)
+        owned = self.kept()
         return tuple(
             GroupProtocol(
                 assignor.name,
@@ -329,6 +333,10 @@ class ConsumerCoordinator(AbstractCoordinator):
         """The partitions of an assignment."""
         return read_assignment(assignment)
 
+    def kept(self) -> Sequence[TopicPartition]:
+        """The partitions that it has: none, unless it is cooperative and still a member."""
+        return tuple(self.subscriptions.assignment)
+
     def is_lost(self) -> None:
         """Others may have the partitions already: nothing of them is committed any more."""
         revoked = self.subscriptions.partitions()
@@ -347,6 +355,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         self._commit_from_ms = self.context.now_ms + self.settings.auto_commit_interval_ms
         owned, given = self.subscriptions.assignment, set(partitions)
         if self.subscriptions.is_consuming and given == set(owned):
+            self._tell_positions()
             return
         if self.subscriptions.is_consuming:
             if self.settings.auto_commit:

@@ -36,6 +36,7 @@ class ClientContext:
     def step(
         self, action: ClientAction, generation: Generation, *, outcome: str = "",
         owners: Iterable[TopicPartition] = (), offsets: Mapping[TopicPartition, int] | None = None,
+        is_cooperative: bool = False,
     ) -> None:  # fmt: skip
         """A step of the protocol is taken, by this member of that generation."""
         member = generation.member_id
@@ -45,6 +46,7 @@ class ClientContext:
                 generation=max(0, generation.generation_id),
                 owners=tuple(Share(member, *where) for where in owners),
                 offsets=tuple(OffsetMark(*where, at) for where, at in (offsets or {}).items()),
+                is_cooperative=is_cooperative,
             )
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
@@ -15,14 +15,7 @@ from herdproof.protocols.group_protocol.client.assignors.assignor import (
     PartitionAssignor,
     RebalanceProtocol,
 )
-from herdproof.protocols.group_protocol.client.assignors.plain import (
-    RangeAssignor,
-    RoundRobinAssignor,
-)
-from herdproof.protocols.group_protocol.client.assignors.sticky import (
-    CooperativeStickyAssignor,
-    StickyAssignor,
-)
+from herdproof.protocols.group_protocol.client.assignors.named import ASSIGNORS
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.events import AssignTo, Node, SubscribeTo
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
@@ -30,14 +23,6 @@ from herdproof.protocols.group_protocol.client.shell.security import security_of
 from herdproof.protocols.group_protocol.client.shell.session import GroupSession
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.tracing import CONSUMER, GROUP_PROTOCOL, GroupTracer
-
-ASSIGNORS: Mapping[str, Callable[[], PartitionAssignor]] = {
-    "range": RangeAssignor,
-    "roundrobin": RoundRobinAssignor,
-    "sticky": StickyAssignor,
-    "cooperative-sticky": CooperativeStickyAssignor,
-}
-"""The assignors that can be named."""
 
 
 class GroupProtocolConsumer:
@@ -74,12 +59,14 @@ class GroupProtocolConsumer:
             Node(-1 - place, host, port) for place, (host, port) in enumerate(arguments.bootstrap)
         ]
         self._trace, self._run = arguments.trace, arguments.run or GROUP_PROTOCOL
-        if self._trace is not None and any(
-            each.protocol is RebalanceProtocol.COOPERATIVE for each in self._assignors
+        if (
+            self._trace is not None
+            and options["group_instance_id"] is not None
+            and any(each.protocol is RebalanceProtocol.COOPERATIVE for each in self._assignors)
         ):
             raise BadArgument(
-                "trace: the spec's members give up all that they have before they join, those of "
-                "cooperative assignors do not: leave one of the two out"
+                "trace: the spec has no static members that keep their partitions while they join: "
+                "leave out the trace, group_instance_id, or the cooperative assignor"
             )
         self._security = security_of(arguments.kafka, options["tls"])
 
