@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 BOUND = 8
 """The largest natural of explorations: nothing is cut."""
-PROVED_ALONE = ("choice_without_stopping",)
+PROVED_ALONE = ("choice_without_stopping", "administered_without_stopping")
 """Variants that are proved for any size, and not explored besides."""
-PROVED = ("choice", *PROVED_ALONE)
+PROVED = ("choice", "administered", *PROVED_ALONE)
 """Variants that are proved."""
 
 
@@ -160,14 +160,8 @@ def varied() -> tuple[Check, ...]:
         looked["static_without_stopping"], looked["cooperative"], looked["choice"],
         resized(looked["administered"], Broker=2, Member=1),
     )  # fmt: skip
-    alone = {
-        "administered_without_stopping":
-            replace(  # one member follows nobody, and is not told to join again
-                resized(looked["administered_without_stopping"], Broker=2, Member=1), vacuity=False
-            ),
-    }  # fmt: skip
     return (
-        *(exploration(at) for at in {**looked, **alone}.values() if at.subject not in PROVED_ALONE),
+        *(exploration(at) for at in looked.values() if at.subject not in PROVED_ALONE),
         *(liveness(at) for at in living),
         *(proof(name, looked[name].spec) for name in PROVED),
         *positioned(),
