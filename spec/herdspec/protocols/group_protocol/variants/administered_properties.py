@@ -16,6 +16,7 @@ from herdspec.protocols.group_protocol.lemmas import (
     each_generation_has_one_leader,
     generations_have_been,
     owners_are_ahead,
+    what_is_said_is_ahead,
     who_has_its_assignment_has_all_of_it,
 )
 from herdspec.protocols.group_protocol.properties import (
@@ -293,17 +294,7 @@ def owners_are_ahead_where_one_is_subscribed(s: AdministeredGroup) -> bool:
         for p in Partition
     ) and all(
         (s.commit_at[m] > 0 or s.committing[m, p] == 0)
-        and (
-            not s.is_member(m)
-            or (
-                (s.commit_at[m] < s.generation or s.assigned == s.generation)
-                and (
-                    not s.owns(m, p)
-                    or s.committing[m, p] == 0
-                    or max(s.noted[p], s.committed[p]) <= s.committing[m, p]
-                )
-            )
-        )
+        and (not s.is_member(m) or what_is_said_is_ahead(s, m, p))
         and (
             not (s.consumes(m, p) and is_at_present(s, m))
             or (
