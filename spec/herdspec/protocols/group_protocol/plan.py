@@ -231,6 +231,16 @@ def mistaken() -> list[CheckConfig]:
     ]
 
 
+def mistaken_forms() -> dict[str, CheckConfig]:
+    """Forms into which mistakes are put, with one member, and all that is watched of each."""
+    from herdspec.protocols.group_protocol.variants.watched_forms import FORMS_WATCHED
+
+    return {
+        name: replace(resized(varied_told(name), Member=1), spec=spec)
+        for name, spec in FORMS_WATCHED.items()
+    }
+
+
 PROTOCOL = Protocol(
     "group_protocol", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
     variants=variants, flaws=flaws, plan=planned, mistaken=mistaken,
