@@ -221,7 +221,7 @@ def owners_are_ahead(s: GroupProtocol) -> bool:
 
 
 def what_is_taken_is_ahead(s: GroupProtocol, p: Partition) -> bool:
-    """What was taken is not before what is stored, and is what is sent to be stored."""
+    """No offset that was taken is before what is stored; it is what is sent to be stored."""
     return (s.noted[p] == 0 or s.committed[p] <= s.noted[p]) and (
         s.write != GroupWrite.OFFSETS or s.done or s.sent[p] in (0, s.noted[p])
     )

@@ -201,7 +201,7 @@ def is_about_to_be_told(s: AdministeredGroup, m: Member) -> bool:
 
 
 def is_at_present(s: AdministeredGroup, m: Member) -> bool:
-    """What the client was told last is the present generation, of this life of the group."""
+    """The present generation, of this life of the group, is the last that the client was told."""
     return s.at[m] == s.generation and s.told_in[m] == s.lives
 
 
