@@ -6,6 +6,9 @@ three small sizes in turn (`mistaken` in `plan.py`), with all that is promised, 
 (`watched.py`). Those below survive, each for its reason, which is tested where it can be
 (`properties/protocols/group_protocol/spec/test_mutate_group.py`). A reason is stale, and `mutate`
 fails, once its mutant is killed or is no more.
+
+Of the forms those mistakes are judged that are in what each does otherwise, with one member
+(`mistaken_forms`, `variants/watched_forms.py`; `test_mutate_forms.py` beside the other).
 """
 
 from __future__ import annotations
@@ -80,3 +83,49 @@ SURVIVORS: Mapping[str, Mapping[str, str]] = {
     }
 }
 """Each survivor, and why it is accepted."""
+
+AS_CLOSE = (
+    "it is a step of `close` as well, but disturbs nobody: it may happen for ever, with "
+    "generations that rise beyond every bound, so that no exploration decides whether the group "
+    "settles; of one step no promise could tell the two apart"
+)
+BY_THE_OTHER = (
+    "it never happens, and the same is sent all the same: by the user's own commit, by the one at "
+    "the end of a poll, or by the one right before JoinGroup; none of them has to come"
+)
+TOLD_IN_TIME = (
+    "the group has settled before its user is told what is out of range: nobody else waits for that"
+)
+FORMS: Mapping[str, Mapping[str, str]] = {
+    "choice": {
+        **because(
+            NEVER,
+            "change_protocols: `any((a in assignors) != self.supports[m, a] for a in Assignor)` "
+            "becomes `all((a in assignors) != self.supports[m, a] for a in Assignor)`",
+        ),
+        **because(AS_KILL, "be_refused: skip `self.leave_group(m)`"),
+        **because(
+            AS_CLOSE,
+            "be_refused: skip `self.takes(m, GroupAnswer.INCONSISTENT_GROUP_PROTOCOL)`",
+        ),
+    },
+    "administered": {},
+    "positions": {
+        **because(
+            NEVER,
+            "lose_offset_fetch: negate `self.fetch[m] != OffsetFetch.NONE`",
+            "lose_offset_fetch: skip `self.drop_fetch(m)`",
+        ),
+        **because(
+            BY_THE_OTHER,
+            "commit: negate `self.ready[m]`",
+            "commit: negate `not self.up[m]`",
+            "commit: skip `self.send_commit(m)`",
+            "maybe_auto_commit_offsets_async: negate `self.ready[m]`",
+            "maybe_auto_commit_offsets_async: negate `not self.up[m]`",
+            "maybe_auto_commit_offsets_async: skip `self.send_commit(m)`",
+        ),
+        **because(TOLD_IN_TIME, "report_out_of_range: remove its fairness"),
+    },
+}
+"""Likewise for each form, of the mistakes in what it does otherwise."""

@@ -205,18 +205,8 @@ def who_has_its_assignment_has_all_of_it(s: GroupProtocol) -> bool:
 @lemma
 def owners_are_ahead(s: GroupProtocol) -> bool:
     """What an owner says is not before what was taken of it, nor that before what is stored."""
-    return all(
-        (s.noted[p] == 0 or s.committed[p] <= s.noted[p])
-        and (s.write != GroupWrite.OFFSETS or s.done or s.sent[p] in (0, s.noted[p]))
-        for p in Partition
-    ) and all(
-        (s.commit_at[m] > 0 or s.committing[m, p] == 0)
-        and (s.commit_at[m] < s.generation or s.assigned == s.generation)
-        and (
-            not s.owns(m, p)
-            or s.committing[m, p] == 0
-            or (s.noted[p] <= s.committing[m, p] and s.committed[p] <= s.committing[m, p])
-        )
+    return all(what_is_taken_is_ahead(s, p) for p in Partition) and all(
+        what_is_said_is_ahead(s, m, p)
         and (
             not (s.consumes(m, p) and s.at[m] == s.generation)
             or (
@@ -227,6 +217,26 @@ def owners_are_ahead(s: GroupProtocol) -> bool:
         )
         for m in Member
         for p in Partition
+    )
+
+
+def what_is_taken_is_ahead(s: GroupProtocol, p: Partition) -> bool:
+    """No offset that was taken is before what is stored; it is what is sent to be stored."""
+    return (s.noted[p] == 0 or s.committed[p] <= s.noted[p]) and (
+        s.write != GroupWrite.OFFSETS or s.done or s.sent[p] in (0, s.noted[p])
+    )
+
+
+def what_is_said_is_ahead(s: GroupProtocol, m: Member, p: Partition) -> bool:
+    """The OffsetCommit of an owner is not before what was taken, nor before what is stored."""
+    return (
+        (s.commit_at[m] > 0 or s.committing[m, p] == 0)
+        and (s.commit_at[m] < s.generation or s.assigned == s.generation)
+        and (
+            not s.owns(m, p)
+            or s.committing[m, p] == 0
+            or (s.noted[p] <= s.committing[m, p] and s.committed[p] <= s.committing[m, p])
+        )
     )
 
 

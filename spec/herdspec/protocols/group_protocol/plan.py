@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 BOUND = 8
 """The largest natural of explorations: nothing is cut."""
-PROVED_ALONE = ("choice_without_stopping", "subscriptions_without_stopping")
+PROVED_ALONE = (
+    "choice_without_stopping", "administered_without_stopping", "subscriptions_without_stopping",
+)  # fmt: skip
 """Variants that are proved for any size, and not explored besides."""
-PROVED = ("choice", "subscriptions", *PROVED_ALONE)
+PROVED = ("choice", "administered", "subscriptions", *PROVED_ALONE)
 """Variants that are proved."""
 
 
@@ -167,14 +169,8 @@ def varied() -> tuple[Check, ...]:
         resized(looked["administered"], Broker=2, Member=1),
         varied_told("subscriptions", faults=1),
     )  # fmt: skip
-    alone = {
-        "administered_without_stopping":
-            replace(  # one member follows nobody, and is not told to join again
-                resized(looked["administered_without_stopping"], Broker=2, Member=1), vacuity=False
-            ),
-    }  # fmt: skip
     return (
-        *(exploration(at) for at in {**looked, **alone}.values() if at.subject not in PROVED_ALONE),
+        *(exploration(at) for at in looked.values() if at.subject not in PROVED_ALONE),
         *(liveness(at) for at in living),
         *(proof(name, looked[name].spec) for name in PROVED),
         *positioned(),
@@ -242,6 +238,16 @@ def mistaken() -> list[CheckConfig]:
         group(WATCHED_GROUP, 2, 1, 1, faults=1),
         group(WATCHED_GROUP, 1, 2, 1, faults=1),
     ]
+
+
+def mistaken_forms() -> dict[str, CheckConfig]:
+    """Forms into which mistakes are put, with one member, and all that is watched of each."""
+    from herdspec.protocols.group_protocol.variants.watched_forms import FORMS_WATCHED
+
+    return {
+        name: replace(resized(varied_told(name), Member=1), spec=spec)
+        for name, spec in FORMS_WATCHED.items()
+    }
 
 
 PROTOCOL = Protocol(

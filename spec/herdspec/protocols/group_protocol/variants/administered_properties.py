@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from herdspec import Specification, always, sometimes, specification, step
+from herdspec import Specification, always, lemma, sometimes, specification, step
+from herdspec.protocols.group_protocol.lemmas import (
+    LEMMAS,
+    LEMMAS_OF_STOPPING,
+    each_generation_has_one_leader,
+    generations_have_been,
+    owners_are_ahead,
+    what_is_said_is_ahead,
+    who_has_its_assignment_has_all_of_it,
+)
 from herdspec.protocols.group_protocol.properties import (
     OF_STOPPING,
     PROMISES,
@@ -22,7 +31,13 @@ from herdspec.protocols.group_protocol.properties import (
     settles,
     what_is_handed_out_is_stored,
 )
-from herdspec.protocols.group_protocol.values import GroupState, GroupWrite
+from herdspec.protocols.group_protocol.values import (
+    Awaited,
+    GroupAnswer,
+    GroupState,
+    GroupWrite,
+    MemberState,
+)
 from herdspec.protocols.group_protocol.variants.administered import (
     AdministeredGroup,
     Member,
@@ -138,6 +153,162 @@ def only_what_is_to_be_deleted_is(before: AdministeredGroup, after: Administered
     )
 
 
+# ── Lemmas ──────────────────────────────────────────────────────────────────────────────────
+
+
+@lemma
+def nothing_goes_on_while_something_is_deleted(s: AdministeredGroup) -> bool:
+    """An Empty group has no stored members; until something is deleted all else is stored."""
+    return (
+        all(s.state != GroupState.EMPTY or not s.belongs[m] for m in Member)
+        and (s.write != GroupWrite.DELETED_GROUP or s.state == GroupState.EMPTY)
+        and (
+            s.write != GroupWrite.DELETED_OFFSETS
+            or s.done
+            or any(s.going[p] and s.committed[p] > 0 for p in Partition)
+        )
+        and all(
+            (s.sent[p] == 0 or (s.write == GroupWrite.OFFSETS and not s.done))
+            and (s.write != GroupWrite.DELETED_GROUP or s.noted[p] == 0)
+            and (not s.going[p] or (s.write == GroupWrite.DELETED_OFFSETS and not s.done))
+            and (not s.going[p] or (s.noted[p] == 0 and not s.is_subscribed(p)))
+            for p in Partition
+        )
+    )
+
+
+@lemma
+def members_are_of_this_life(s: AdministeredGroup) -> bool:
+    """A member that is in a generation, or is about to be told, was told one of this life."""
+    return all(
+        not (s.is_member(m) or s.belongs[m])
+        or (
+            (not is_in_a_generation(s, m) or s.told_in[m] == s.lives)
+            and (not is_about_to_be_told(s, m) or s.said_in[m] == s.lives)
+        )
+        for m in Member
+    )
+
+
+def is_in_a_generation(s: AdministeredGroup, m: Member) -> bool:
+    """The client was told a generation, and goes on with that."""
+    return s.client[m] == MemberState.STABLE or s.awaits[m] == Awaited.SYNC
+
+
+def is_about_to_be_told(s: AdministeredGroup, m: Member) -> bool:
+    """A generation is under way to the client."""
+    return s.down[m] in (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
+
+
+def is_at_present(s: AdministeredGroup, m: Member) -> bool:
+    """The present generation, of this life of the group, is the last that the client was told."""
+    return s.at[m] == s.generation and s.told_in[m] == s.lives
+
+
+@lemma
+def generations_of_each_life_have_been(s: AdministeredGroup) -> bool:
+    """No generation of this life lies ahead, nor any life; none that is told is an older one."""
+    return s.assigned <= s.generation and all(
+        s.told_in[m] <= s.lives
+        and s.said_in[m] <= s.lives
+        and (s.told_in[m] < s.lives or s.at[m] <= s.generation)
+        and (s.said_in[m] < s.lives or s.said[m] <= s.generation)
+        and (not s.is_member(m) or s.commit_at[m] <= s.generation)
+        and (
+            not is_about_to_be_told(s, m)
+            or (
+                s.said[m] > 0
+                and (
+                    s.told_in[m] < s.said_in[m]
+                    or (s.told_in[m] == s.said_in[m] and s.at[m] <= s.said[m])
+                )
+            )
+        )
+        and (not is_in_a_generation(s, m) or s.at[m] > 0)
+        and (not s.belongs[m] or s.generation > 0)
+        for m in Member
+    )
+
+
+@lemma
+def each_generation_of_a_life_has_one_leader(s: AdministeredGroup) -> bool:
+    """Who leads the present generation, or is about to be told, is its leader; so it was."""
+    return all(
+        (not (s.leads[m] and is_at_present(s, m)) or s.leader == m)
+        and (
+            s.down[m] != GroupAnswer.LEADER
+            or s.said[m] != s.generation
+            or s.said_in[m] != s.lives
+            or s.leader == m
+        )
+        for m in Member
+    ) and all(
+        s.down[a] != GroupAnswer.LEADER
+        or (
+            (not s.leads[b] or s.said[a] != s.at[b] or s.said_in[a] != s.told_in[b])
+            and (
+                s.down[b] != GroupAnswer.LEADER
+                or s.said[a] != s.said[b]
+                or s.said_in[a] != s.said_in[b]
+            )
+        )
+        for a in Member
+        for b in Member
+        if a != b
+    )
+
+
+@lemma
+def who_is_at_present_has_all_of_it(s: AdministeredGroup) -> bool:
+    """Who was told the present generation belongs to it, and its assignment is what it owns."""
+    return all(
+        (
+            not (s.synced[m] and s.is_awaited(m, Awaited.SYNC) and s.down[m] == GroupAnswer.NONE)
+            or s.at[m] == s.generation
+        )
+        and (not (is_in_a_generation(s, m) and is_at_present(s, m)) or s.belongs[m])
+        and (
+            not is_about_to_be_told(s, m)
+            or s.said[m] != s.generation
+            or s.said_in[m] != s.lives
+            or s.belongs[m]
+        )
+        and (
+            not (s.client[m] == MemberState.STABLE or s.down[m] == GroupAnswer.ASSIGNMENT)
+            or not is_at_present(s, m)
+            or (
+                s.assigned == s.generation
+                and all(s.given[m, p] == (s.owner[p] == m) for p in Partition)
+            )
+        )
+        for m in Member
+    )
+
+
+@lemma
+def owners_are_ahead_where_one_is_subscribed(s: AdministeredGroup) -> bool:
+    """What a member says that owns is not before what was taken, nor that before what is stored."""
+    return all(
+        (s.noted[p] == 0 or s.committed[p] <= s.noted[p] or not s.is_subscribed(p))
+        and (s.write != GroupWrite.OFFSETS or s.done or s.sent[p] in (0, s.noted[p]))
+        for p in Partition
+    ) and all(
+        (s.commit_at[m] > 0 or s.committing[m, p] == 0)
+        and (not s.is_member(m) or what_is_said_is_ahead(s, m, p))
+        and (
+            not (s.consumes(m, p) and is_at_present(s, m))
+            or (
+                max(s.noted[p], s.committed[p]) <= s.position[m, p]
+                and (
+                    not (s.is_member(m) and s.owns(m, p)) or s.committing[m, p] <= s.position[m, p]
+                )
+            )
+        )
+        for m in Member
+        for p in Partition
+    )
+
+
 # ── What must be possible ───────────────────────────────────────────────────────────────────
 
 
@@ -178,6 +349,19 @@ OF_ADMINISTRATION = (
     only_an_empty_group_is_deleted, nothing_is_left_of_a_deleted_group, what_is_deleted_stays_so,
     only_what_is_to_be_deleted_is,
 )  # fmt: skip
+NOT_OF_LIVES = (
+    generations_have_been, each_generation_has_one_leader, who_has_its_assignment_has_all_of_it,
+    owners_are_ahead,
+)  # fmt: skip
+"""Lemmas of the group protocol that do not know of administration."""
+LEMMAS_OF_LIVES = (
+    nothing_goes_on_while_something_is_deleted, members_are_of_this_life,
+    generations_of_each_life_have_been, each_generation_of_a_life_has_one_leader,
+    who_is_at_present_has_all_of_it, owners_are_ahead_where_one_is_subscribed,
+)  # fmt: skip
+"""Lemmas in their place, and of what is deleted."""
+ADMINISTERED_LEMMAS = (*(each for each in LEMMAS if each not in NOT_OF_LIVES), *LEMMAS_OF_LIVES)
+"""Lemmas of what is promised without the assumption `evicted_has_stopped`."""
 ADMINISTERED_PROMISES = (
     *(p for p in PROMISES if p not in SAID_WITHOUT), *SAID_WITH, *OF_ADMINISTRATION,
 )  # fmt: skip
@@ -185,8 +369,8 @@ ADMINISTERED_PROMISES = (
 ADMINISTERED_HELD = specification(AdministeredGroup, *ADMINISTERED_PROMISES, settles)
 """Groups that somebody administers, and their promises."""
 ADMINISTERED = ADMINISTERED_HELD.with_properties(
-    it_can_settle, a_deleted_group_lives_again, one_is_of_a_former_life,
-    a_member_begins_where_somebody_said,
+    *ADMINISTERED_LEMMAS, *LEMMAS_OF_STOPPING, it_can_settle, a_deleted_group_lives_again,
+    one_is_of_a_former_life, a_member_begins_where_somebody_said,
 )  # fmt: skip
 """Groups that somebody administers, and all that is known of them."""
 
@@ -195,6 +379,6 @@ ADMINISTERED = ADMINISTERED_HELD.with_properties(
 def administered_without_stopping() -> Specification:
     """The spec of what is promised without the assumption `evicted_has_stopped`."""
     promises = (p for p in ADMINISTERED_PROMISES if p not in OF_STOPPING)
-    return specification(AdministeredGroup, *promises).replace(
+    return specification(AdministeredGroup, *promises, *ADMINISTERED_LEMMAS).replace(
         "AdministeredWithoutStopping", has_stopped=gone_at_once
     )

@@ -8,6 +8,8 @@ from herdspec.protocols.group_protocol.lemmas import (
     LEMMAS_OF_STOPPING,
     offsets_are_of_finished_records,
     owners_are_ahead,
+    what_is_said_is_ahead,
+    what_is_taken_is_ahead,
 )
 from herdspec.protocols.group_protocol.properties import (
     PROMISES,
@@ -19,7 +21,6 @@ from herdspec.protocols.group_protocol.values import (
     Awaited,
     Entry,
     GroupState,
-    GroupWrite,
     MemberState,
 )
 from herdspec.protocols.group_protocol.variants.positions import (
@@ -311,22 +312,14 @@ def offsets_are_finished_or_begun_with(s: PositionedGroup) -> bool:
 
 @lemma
 def owners_are_not_behind(s: PositionedGroup) -> bool:
-    """What an owner says is not before what was taken of it, nor that before what is stored."""
-    return all(
-        (s.noted[p] == 0 or s.committed[p] <= s.noted[p])
-        and (s.write != GroupWrite.OFFSETS or s.done or s.sent[p] in (0, s.noted[p]))
-        for p in Partition
-    ) and all(
-        (s.commit_at[m] > 0 or s.committing[m, p] == 0)
-        and (s.commit_at[m] < s.generation or s.assigned == s.generation)
+    """What an owner says is not before what was taken of it; where nothing is done, it is that."""
+    return all(what_is_taken_is_ahead(s, p) for p in Partition) and all(
+        what_is_said_is_ahead(s, m, p)
         and (
             not s.owns(m, p)
+            or s.finished[p] > 0
             or s.committing[m, p] == 0
-            or (
-                s.noted[p] <= s.committing[m, p]
-                and s.committed[p] <= s.committing[m, p]
-                and (s.finished[p] > 0 or s.noted[p] in (0, s.committing[m, p]))
-            )
+            or s.noted[p] in (0, s.committing[m, p])
         )
         for m in Member
         for p in Partition
