@@ -9,9 +9,10 @@ that must fit) is noted as an obligation under these conditions.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, EnumMeta
+from operator import methodcaller
 from types import FunctionType
 from typing import Any
 
@@ -171,12 +172,14 @@ class Scope:
             case ast.Subscript(value=table, slice=index):
                 return self.lookup(e, table, index)
             case ast.BoolOp(op=op, values=values):
-                return self.joined(values, isinstance(op, ast.And))
+                return self.joined(
+                    [methodcaller("truth", e) for e in values], isinstance(op, ast.And)
+                )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return g.negate(self.truth(operand))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 pairs = zip([left, *comparators], ops, comparators, strict=False)
-                return g.conj(*(self.compare(a, op, b) for a, op, b in pairs))
+                return self.joined([methodcaller("compare", *pair) for pair in pairs], True)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self.choose(self.truth(test), body, orelse, want)
             case ast.BinOp(left=left, op=op, right=right):
@@ -207,8 +210,7 @@ class Scope:
         """The meaning of a name outside of the function; KeyError if it has none."""
         found = self.function.lookup(name)
         if name in self.function.outer_names(name):
-            line = getattr(at, "lineno", self.function.line)
-            seen = Seen(self.function, name, line, found)
+            seen = Seen(self.function, name, getattr(at, "lineno", self.function.line), found)
             self.notes.seen.setdefault((self.function.python, name), seen)
         return found
 
@@ -342,12 +344,12 @@ class Scope:
 
     # ── Operators ───────────────────────────────────────────────────────────────────────────
 
-    def joined(self, values: list[ast.expr], every: bool) -> Expr:
-        """`and`, `or`: what stands later is evaluated only where it matters, as in Python."""
+    def joined(self, conditions: list[Callable[[Scope], Expr]], every: bool) -> Expr:
+        """`and`, `or`, a chain: what stands later is evaluated only where it matters."""
         found: list[Expr] = []
         scope = self
-        for e in values:
-            found.append(scope.truth(e))
+        for condition in conditions:
+            found.append(condition(scope))
             scope = scope.under(found[-1] if every else g.negate(found[-1]))
         return g.conj(*found) if every else g.disj(*found)
 
@@ -370,8 +372,7 @@ class Scope:
 
     def order(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expr:
         """A comparison of numbers; of sets, whether one is part of the other."""
-        length = channels.compared(self, left, op, right)
-        if length is not None:
+        if (length := channels.compared(self, left, op, right)) is not None:
             return length
         a, b = self.value(left), self.value(right)
         if isinstance(op, ast.Gt | ast.GtE):
@@ -394,8 +395,7 @@ class Scope:
 
     def equal(self, left: ast.expr, right: ast.expr) -> Expr:
         """Equality; a plain value can equal an optional one."""
-        length = channels.compared(self, left, ast.Eq(), right)
-        if length is not None:
+        if (length := channels.compared(self, left, ast.Eq(), right)) is not None:
             return length
         if _is_none(left):
             left, right = right, left

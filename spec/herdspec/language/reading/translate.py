@@ -275,12 +275,22 @@ class Body(Scope):
         self.outer, self.names = frozenset(self.names), {**self.names, **names}
         self.binders, self.reads = (*self.binders, turn), []
         self.run(body)
+        self.refuse_own_source(source, before)
         self.joined_turns(body[0], turn, kept, before)
         found = g.forall(turn, self.guard)
         guard, self.around, self.path, self.names, self.outer, self.binders = outside
         self.guard = g.conj(guard, found)
         reads += self.reads  # in place: the caller of an inlined helper holds the same list
         self.reads = reads
+
+    def refuse_own_source(self, source: ast.expr, before: dict[str, Expr]) -> None:
+        """Refuse a loop that changes the set that it runs over: Python raises an error, or not."""
+        place = self.changed(source)
+        for name in place.names(self.notes.relational) if place else ():
+            if self.state[name] is not before[name]:
+                text = ast.unparse(source)
+                what = f"the change of `{text}`, over which the loop runs"
+                raise self.refuse(source, what, f"write {text} = {{x for x in … if …}} beside it")
 
     def joined_turns(self, at: ast.AST, turn: Expr, kept: Expr, before: dict[str, Expr]) -> None:
         """Each changed field as what its own turn of the loop made of each entry."""
