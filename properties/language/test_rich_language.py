@@ -80,6 +80,11 @@ class Rich(Spec):
         """Who sent what stands first."""
         return self.inbox[a][0].sender if len(self.inbox[a]) > 0 else None
 
+    def known(self, a: Node) -> bool:
+        """Whether the one who is there knows a node."""
+        assert self.who is not None
+        return self.knows[self.who, a]
+
     def note(self, m: Message) -> None:
         """Keep a message."""
         self.last = m
@@ -133,6 +138,12 @@ CONSTRUCTS = {
     ),
     "an absent index": "self.flag = self.knows[self.who, a]",
     "an index that is there": "assert self.who is not None\nself.flag = self.knows[self.who, a]",
+    "an assert of a helper with a value": (
+        "if self.flag:\n    self.flag = self.known(a)\n    self.knows[self.who, b] = False"
+    ),
+    "an assert of a helper in a loop": (
+        "for x in self.down:\n    self.kept[x] = self.last if self.known(x) else None"
+    ),
     "an absent value assigned": "self.few = self.last.hops if self.flag else 0",
     "an absent index before a guard": "self.knows[self.who, a] = True\nrequire(self.flag)",
     "an absent index, and a map made anew": (

@@ -72,6 +72,7 @@ class Notes:
     fits: list[Expr] = field(default_factory=list)
     branches: list[tuple[int, Expr]] = field(default_factory=list)
     guards: list[Expr] = field(default_factory=list)
+    demands: list[Expr] = field(default_factory=list)  # by asserts of helpers with a value
     invented: list[tuple[str, Expr]] = field(default_factory=list)
     heads: dict[tuple[str, tuple[Expr, ...]], Expr] = field(default_factory=dict)
     counts: dict[tuple[Expr, tuple[Expr, ...], int], Expr] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Scope:
     @property
     def context(self) -> Expr:
         """The condition that holds wherever this is evaluated."""
-        return g.conj(self.around, self.guard, self.path)
+        return g.conj(self.around, self.guard, self.path, *self.notes.demands)
 
     def everywhere(self, condition: Expr) -> Expr:
         """A condition of this place, for all that it is evaluated for."""
@@ -125,6 +126,8 @@ class Scope:
             return
         if not (context.op == "and" and condition in context.args):
             self.notes.defined.append(self.everywhere(condition))
+
+    demand = oblige  # by an `assert` of a helper that returns a value; in an action it guards
 
     def under(self, condition: Expr) -> Scope:
         """This scope where a further condition holds."""
@@ -190,9 +193,8 @@ class Scope:
                 return quantifiers.table(self, e, key, body, turns, want)
             case ast.SetComp() | ast.Set():
                 return sets.set_of(self, e, want)
-        raise self.refuse(
-            e, f"the expression `{ast.unparse(e)}`", "see docs/language.md for what may be written"
-        )
+        advice = "see docs/language.md for what may be written"
+        raise self.refuse(e, f"the expression `{ast.unparse(e)}`", advice)
 
     def constant(self, e: ast.expr, value: Any, want: Rich | None) -> Value:
         """A constant, at its type."""
@@ -423,8 +425,7 @@ class Scope:
     def choose(self, test: Expr, body: ast.expr, orelse: ast.expr, want: Rich | None) -> Value:
         """A conditional expression."""
         yes, no = self.under(test), self.under(g.negate(test))
-        a = yes.value(body, want)
-        a = yes.fit(body, a, want) if want is not None else a
+        a = yes.value(body, want) if want is None else yes.fit(body, yes.value(body, want), want)
         b = no.value(orelse, want if want is not None else rich_kind(a))
         if want is None and isinstance(b.kind, Option) and not isinstance(a.kind, Option):
             a = yes.fit(body, a, b.kind)
@@ -478,7 +479,7 @@ class Scope:
                     found = yes.result(body + rest, kind)
                     return rich.choose(decided, found, no.result(orelse + rest, kind))
                 case ast.Assert(test=test):
-                    self.oblige(self.truth(test))
+                    self.demand(self.truth(test))
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self.names[name] = self.local(s, name, self.value(value))
                 case ast.Expr(value=ast.Constant()):
@@ -558,8 +559,7 @@ class Scope:
 
     def is_given(self, name: str, kind: Rich) -> bool:
         """Tells whether a name is an action's parameter of this type: nobody changes it."""
-        found = self.names.get(name)
-        return isinstance(found, Struct) and found.kind == kind
+        return isinstance(found := self.names.get(name), Struct) and found.kind == kind
 
     def fit(self, at: ast.AST, found: Value, kind: Rich | Type) -> Value:
         """The value at a type; a plain value fits where an optional one is wanted."""

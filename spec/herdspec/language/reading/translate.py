@@ -82,6 +82,10 @@ class Body(Scope):
         """Add a guard, under the branches taken so far."""
         self.guard = g.conj(self.guard, g.implies(self.path, condition))
 
+    def demand(self, condition: Expr) -> None:
+        """Take an `assert` of a helper with a value: it guards the action that asks for it."""
+        self.notes.demands.append(self.everywhere(condition))
+
     # ── Calls for their effect ──────────────────────────────────────────────────────────────
 
     def call_statement(self, call: ast.Call) -> None:
@@ -370,7 +374,7 @@ def _executed(
     body = Body(function, dict(fields), names, notes)
     body.run(function.tree.body)
     updates = {name: new for name, new in body.state.items() if new is not fields[name]}
-    guard = g.conj(*notes.guards, body.guard)
+    guard = g.conj(*notes.guards, *notes.demands, body.guard)
     kept = g.conj(*(rich.within(fields[name].kind, new) for name, new in updates.items()))
     defined = g.conj(*notes.defined, g.implies(guard, kept))
     # What has no meaning counts as possible: the step is then found to be undefined.
