@@ -80,6 +80,11 @@ class Rich(Spec):
         """Who sent what stands first."""
         return self.inbox[a][0].sender if len(self.inbox[a]) > 0 else None
 
+    def known(self, a: Node) -> bool:
+        """Whether the one who is there knows a node."""
+        assert self.who is not None
+        return self.knows[self.who, a]
+
     def note(self, m: Message) -> None:
         """Keep a message."""
         self.last = m
@@ -123,8 +128,22 @@ CONSTRUCTS = {
     "a copied record": "self.kept[a] = self.kept[b]",
     "equal records": "self.flag = self.kept[a] == self.kept[b] or self.last == Message(k, a, i)",
     "a record that is chosen": "self.last = self.kept[a] if self.flag else None",
+    "a chain that ends before what is absent": "self.flag = i < 2 <= i < self.limit",
+    "a chain with what is absent": "self.flag = 0 < self.few <= self.limit",
+    "a set of what equals a number": (
+        "self.up = {x for x in Node for y in range(2) if y == self.n and self.knows[x, a]}"
+    ),
+    "a set of what equals a number of a larger range": (
+        "self.down = {x for y in range(2) for x in Node if self.few == y}"
+    ),
     "an absent index": "self.flag = self.knows[self.who, a]",
     "an index that is there": "assert self.who is not None\nself.flag = self.knows[self.who, a]",
+    "an assert of a helper with a value": (
+        "if self.flag:\n    self.flag = self.known(a)\n    self.knows[self.who, b] = False"
+    ),
+    "an assert of a helper in a loop": (
+        "for x in self.down:\n    self.kept[x] = self.last if self.known(x) else None"
+    ),
     "an absent value assigned": "self.few = self.last.hops if self.flag else 0",
     "an absent index before a guard": "self.knows[self.who, a] = True\nrequire(self.flag)",
     "an absent index, and a map made anew": (
@@ -184,7 +203,8 @@ CONSTRUCTS = {
 UNPROVABLE = {"sizes", "a sum over a sort", "a sum of conditions"}
 MAY_BE_UNDEFINED = {
     "a bounded number", "a number that leaves its range", "an index out of range",
-    "a part that is absent", "an absent index", "an absent value assigned", "receive nothing",
+    "a chain with what is absent", "a part that is absent", "an absent index",
+    "an absent value assigned", "receive nothing",
     "an absent index before a guard", "an absent index, and a map made anew",
     "an absent member before a guard", "an absent number", "an absent number before a guard",
     "an absent kind", "a range left before a guard",
@@ -263,6 +283,10 @@ REFUSED = {
     "a set as a condition": ("require(self.up)", "compare it"),
     "an attribute of a field": ("self.up.size = 1", "assign a name"),
     "a method of a set": ("self.up.update(self.down)", ".add"),
+    "a loop that changes the set it runs over": (
+        "for x in self.up: self.up.discard(x)",
+        "write self.up = {x for x in … if …}",
+    ),
     "a tuple in two names": ("self.flag = any(x == a for x in self.pairs)", "write 2 names"),
     "a sum of numbers": ("self.n = sum(self.by_flag[x] for x in (True, False))", "language.md"),
     "a record compared with None in part": ("require(self.last is a)", "use =="),
@@ -280,6 +304,34 @@ def test_a_rich_construct_without_meaning_is_refused(construct: str) -> None:
 
     assert advice in str(caught.value)
     assert caught.value.line == len(text.splitlines())
+
+
+OWN_MEANINGS = {
+    "a part that equality does not see": ("", "    hops: Few = field(compare=False)\n", "compare"),
+    "a part by keyword only": (", kw_only=True", "", "kw_only"),
+    "no equality": (", eq=False", "", "an equality of its own"),
+    "another equality": (
+        "", "    def __eq__(self, other: object) -> bool:\n        return True\n", "an equality",
+    ),
+    "a check of its own": (
+        "", "    def __post_init__(self) -> None:\n        pass\n", "__post_init__",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("meaning", OWN_MEANINGS)
+def test_a_record_with_a_meaning_of_its_own_is_refused(meaning: str) -> None:
+    """A record is equal to another as its parts are, in plain Python as in all other readings."""
+    how, lines, named = OWN_MEANINGS[meaning]
+    record = f"@dataclass(frozen=True{how})\nclass Odd:\n    kind: Kind\n{lines}\nclass Rich"
+    text = rich("pass").replace("class Rich", record).replace("import dataclass", "import *")
+    text = text.replace("    flag: bool", "    odd: Odd | None = None\n    flag: bool", 1)
+
+    with pytest.raises(SpecError) as caught:
+        from_source(text, "Rich")
+
+    assert named in str(caught.value)
+    assert "Odd" in str(caught.value)
 
 
 def test_states_come_back_from_their_numbers() -> None:

@@ -202,6 +202,54 @@ def test_a_step_without_a_meaning_says_why(body: str, why: str) -> None:
         assert last.endswith(f":{line})")
 
 
+ANY_ORDER = '''
+from herdspec import *
+
+class Client(Sort):
+    """A client."""
+
+class Ring(Spec):
+    """Who follows whom."""
+    closed: bool = False
+    next: dict[Client, Client | None] = each(None)
+    on: dict[Client, bool] = each(False)
+
+    @action
+    def follow(self, c: Client, d: Client) -> None:
+        """{d} follows {c}."""
+        self.next[c] = d
+
+    @action
+    def close(self, c: Client) -> None:
+        """{c} closes the ring."""
+        require(self.next[c] is not None)
+        self.closed = all(self.on[self.next[x]] for x in Client)
+
+@always
+def open(s: Ring) -> bool:
+    """It stays open."""
+    return not s.closed
+'''
+
+
+def test_a_step_has_no_meaning_whichever_element_python_looks_at_first(tmp_path: Path) -> None:
+    """Python stops at the first turn that decides; of elements, which have no order, none is."""
+    spec = from_source(ANY_ORDER, "Ring")
+    for found in (
+        explore(spec, {"Client": 2}, faults=0),
+        search(spec, {"Client": 2}, faults=0, depth=2, bound=3),
+        simulate(spec, {"Client": 2}, faults=0, steps=1_000),
+    ):
+        last = found.violations["every_value_is_defined"].lines[-1]
+        assert "`self.next[x]` is absent, in `self.on[self.next[x]]`" in last
+
+    file, folder = tmp_path / "ring.py", tmp_path / "stories"
+    file.write_text(ANY_ORDER)
+    run("explore", file, "--save-stories", folder)
+
+    assert "still fails: step 2 has no meaning" in run("replay", *folder.iterdir()).stdout
+
+
 def test_the_line_is_that_of_a_helper() -> None:
     """Where a helper leaves the range, its line is named, not that of its call."""
     text = UNDEFINED.replace("BODY", "self.helper()")

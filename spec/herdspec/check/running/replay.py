@@ -328,7 +328,7 @@ def _replayed(
     planned: list[tuple[Action, tuple[Any, ...]]], changed: bool,
 ) -> Replayed:  # fmt: skip
     """Take the steps, and judge them."""
-    machine, state, steps = made.machine, initial, list[Step]()
+    machine, state, steps = made.machine.at_every_turn(), initial, list[Step]()
 
     def ends(outcome: Expect, words: str, why: Refusal | None = None) -> Replayed:
         return Replayed(story, machine, initial, steps, outcome, words, changed, why)

@@ -87,7 +87,7 @@ class StoryRenderer:
 
     def _is_undefined(self, present: Spec, name: str, arguments: tuple[Any, ...]) -> bool:
         try:
-            self.machine.take(present, name, arguments)
+            self.machine.at_every_turn().take(present, name, arguments)
         except Undefined:
             return True
         return False

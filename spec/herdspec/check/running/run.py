@@ -6,12 +6,15 @@ Everything that another reading finds is replayed here; stories are told by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from herdspec.check.running.turns import every_turn
 from herdspec.engine.ground import FAULTS, LARGEST, Ground, Number
 from herdspec.language import graph as g
 from herdspec.language.specification import (
@@ -77,6 +80,7 @@ class Machine:
         self.sizes = ground.sizes
         self.sorts = sort_classes(self.spec)
         self.plain = Plain(self.sorts, self.sizes)
+        self.turns: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def initial(self) -> Spec:
         """The declared initial state; that of all, where nothing else starts."""
@@ -108,6 +112,12 @@ class Machine:
         except Undefined as error:
             raise undefined_start(self, start, arguments) from error
 
+    def at_every_turn(self) -> Machine:
+        """This machine, its `all` and `any` not stopping at the turn that decides: slower."""
+        made = copy(self)
+        made.turns = every_turn
+        return made
+
     def elements(self, sort: str) -> list[Any]:
         """A sort's elements at this size."""
         return [self.sorts[sort](i) for i in range(self.sizes[sort])]
@@ -119,7 +129,7 @@ class Machine:
         Raises `Undefined` where the action looks at a value that is not there.
         """
         after = state.copy()
-        with sizes_of_sorts(self.sizes):
+        with sizes_of_sorts(self.sizes), self.turns():
             try:
                 self.method(after, action, arguments)
             except (Disabled, AssertionError):  # an `assert` is a guard that mypy reads
@@ -198,7 +208,7 @@ class Machine:
 
     def evaluated(self, promise: DeclaredProperty, *given: Any) -> Any:
         """The value of a property's Python; without a meaning, it fails (of a pair: is due)."""
-        with sizes_of_sorts(self.sizes):
+        with sizes_of_sorts(self.sizes), self.turns():
             try:
                 return promise.python(*given)
             except (*NOT_THERE, AssertionError):

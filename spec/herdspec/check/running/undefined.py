@@ -19,6 +19,7 @@ from typing import Any
 
 from herdspec.check.running.refusal import entry_name
 from herdspec.check.running.run import NOT_THERE, Machine, Step, said
+from herdspec.check.running.turns import every_turn
 from herdspec.engine.ground import FAULTS, Slot
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action
@@ -53,7 +54,7 @@ def why_undefined(machine: Machine, state: Spec, action: Action, arguments: tupl
     """Why a step has no meaning in a state in which it has none."""
     after = state.copy()
     watch = _Watch(machine, after)
-    with sizes_of_sorts(machine.sizes):
+    with sizes_of_sorts(machine.sizes), every_turn():
         try:
             watch.run(action, arguments)
         except (Disabled, AssertionError):

@@ -202,7 +202,7 @@ class Retold:
     """Walks that show one failure or `sometimes`, run in the plain Python and shortened there."""
 
     def __init__(self, machine: Machine, starts: NDArray[np.int64], name: str) -> None:
-        self.machine = machine
+        self.machine = machine.at_every_turn()
         self.starts = starts
         self.name = name
         ground = machine.ground

@@ -9,9 +9,10 @@ that must fit) is noted as an obligation under these conditions.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, EnumMeta
+from operator import methodcaller
 from types import FunctionType
 from typing import Any
 
@@ -71,6 +72,7 @@ class Notes:
     fits: list[Expr] = field(default_factory=list)
     branches: list[tuple[int, Expr]] = field(default_factory=list)
     guards: list[Expr] = field(default_factory=list)
+    demands: list[Expr] = field(default_factory=list)  # by asserts of helpers with a value
     invented: list[tuple[str, Expr]] = field(default_factory=list)
     heads: dict[tuple[str, tuple[Expr, ...]], Expr] = field(default_factory=dict)
     counts: dict[tuple[Expr, tuple[Expr, ...], int], Expr] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class Scope:
     @property
     def context(self) -> Expr:
         """The condition that holds wherever this is evaluated."""
-        return g.conj(self.around, self.guard, self.path)
+        return g.conj(self.around, self.guard, self.path, *self.notes.demands)
 
     def everywhere(self, condition: Expr) -> Expr:
         """A condition of this place, for all that it is evaluated for."""
@@ -124,6 +126,8 @@ class Scope:
             return
         if not (context.op == "and" and condition in context.args):
             self.notes.defined.append(self.everywhere(condition))
+
+    demand = oblige  # by an `assert` of a helper that returns a value; in an action it guards
 
     def under(self, condition: Expr) -> Scope:
         """This scope where a further condition holds."""
@@ -171,12 +175,14 @@ class Scope:
             case ast.Subscript(value=table, slice=index):
                 return self.lookup(e, table, index)
             case ast.BoolOp(op=op, values=values):
-                return self.joined(values, isinstance(op, ast.And))
+                return self.joined(
+                    [methodcaller("truth", e) for e in values], isinstance(op, ast.And)
+                )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return g.negate(self.truth(operand))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 pairs = zip([left, *comparators], ops, comparators, strict=False)
-                return g.conj(*(self.compare(a, op, b) for a, op, b in pairs))
+                return self.joined([methodcaller("compare", *pair) for pair in pairs], True)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self.choose(self.truth(test), body, orelse, want)
             case ast.BinOp(left=left, op=op, right=right):
@@ -187,9 +193,8 @@ class Scope:
                 return quantifiers.table(self, e, key, body, turns, want)
             case ast.SetComp() | ast.Set():
                 return sets.set_of(self, e, want)
-        raise self.refuse(
-            e, f"the expression `{ast.unparse(e)}`", "see docs/language.md for what may be written"
-        )
+        advice = "see docs/language.md for what may be written"
+        raise self.refuse(e, f"the expression `{ast.unparse(e)}`", advice)
 
     def constant(self, e: ast.expr, value: Any, want: Rich | None) -> Value:
         """A constant, at its type."""
@@ -207,8 +212,7 @@ class Scope:
         """The meaning of a name outside of the function; KeyError if it has none."""
         found = self.function.lookup(name)
         if name in self.function.outer_names(name):
-            line = getattr(at, "lineno", self.function.line)
-            seen = Seen(self.function, name, line, found)
+            seen = Seen(self.function, name, getattr(at, "lineno", self.function.line), found)
             self.notes.seen.setdefault((self.function.python, name), seen)
         return found
 
@@ -342,12 +346,12 @@ class Scope:
 
     # ── Operators ───────────────────────────────────────────────────────────────────────────
 
-    def joined(self, values: list[ast.expr], every: bool) -> Expr:
-        """`and`, `or`: what stands later is evaluated only where it matters, as in Python."""
+    def joined(self, conditions: list[Callable[[Scope], Expr]], every: bool) -> Expr:
+        """`and`, `or`, a chain: what stands later is evaluated only where it matters."""
         found: list[Expr] = []
         scope = self
-        for e in values:
-            found.append(scope.truth(e))
+        for condition in conditions:
+            found.append(condition(scope))
             scope = scope.under(found[-1] if every else g.negate(found[-1]))
         return g.conj(*found) if every else g.disj(*found)
 
@@ -370,8 +374,7 @@ class Scope:
 
     def order(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expr:
         """A comparison of numbers; of sets, whether one is part of the other."""
-        length = channels.compared(self, left, op, right)
-        if length is not None:
+        if (length := channels.compared(self, left, op, right)) is not None:
             return length
         a, b = self.value(left), self.value(right)
         if isinstance(op, ast.Gt | ast.GtE):
@@ -394,8 +397,7 @@ class Scope:
 
     def equal(self, left: ast.expr, right: ast.expr) -> Expr:
         """Equality; a plain value can equal an optional one."""
-        length = channels.compared(self, left, ast.Eq(), right)
-        if length is not None:
+        if (length := channels.compared(self, left, ast.Eq(), right)) is not None:
             return length
         if _is_none(left):
             left, right = right, left
@@ -423,8 +425,7 @@ class Scope:
     def choose(self, test: Expr, body: ast.expr, orelse: ast.expr, want: Rich | None) -> Value:
         """A conditional expression."""
         yes, no = self.under(test), self.under(g.negate(test))
-        a = yes.value(body, want)
-        a = yes.fit(body, a, want) if want is not None else a
+        a = yes.value(body, want) if want is None else yes.fit(body, yes.value(body, want), want)
         b = no.value(orelse, want if want is not None else rich_kind(a))
         if want is None and isinstance(b.kind, Option) and not isinstance(a.kind, Option):
             a = yes.fit(body, a, b.kind)
@@ -478,7 +479,7 @@ class Scope:
                     found = yes.result(body + rest, kind)
                     return rich.choose(decided, found, no.result(orelse + rest, kind))
                 case ast.Assert(test=test):
-                    self.oblige(self.truth(test))
+                    self.demand(self.truth(test))
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self.names[name] = self.local(s, name, self.value(value))
                 case ast.Expr(value=ast.Constant()):
@@ -558,8 +559,7 @@ class Scope:
 
     def is_given(self, name: str, kind: Rich) -> bool:
         """Tells whether a name is an action's parameter of this type: nobody changes it."""
-        found = self.names.get(name)
-        return isinstance(found, Struct) and found.kind == kind
+        return isinstance(found := self.names.get(name), Struct) and found.kind == kind
 
     def fit(self, at: ast.AST, found: Value, kind: Rich | Type) -> Value:
         """The value at a type; a plain value fits where an optional one is wanted."""

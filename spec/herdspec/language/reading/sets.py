@@ -120,7 +120,9 @@ def _one_point(variable: Expr, truth: Expr) -> Expr:
         if part.op == "eq" and variable in part.args:
             other = part.args[1] if part.args[0] is variable else part.args[0]
             if variable not in g.leaves(other, "var"):
-                return g.substitute(truth, {variable: other})
+                # Numbers of all ranges compare: the other one may be none of the variable's.
+                here = rich.within(variable.kind, other)
+                return g.conj(here, g.substitute(truth, {variable: other}))
     return g.exists(variable, truth)
 
 

@@ -247,6 +247,8 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
     if not cls.__dataclass_params__.frozen or not fields(cls):
         raise refuse(f"the class {cls.__name__}; write @dataclass(frozen=True), with some fields")
     _check_record(cls)
+    if own := _own_meaning(cls):
+        raise refuse(f"{own} in the record {cls.__name__}; a record is its parts, and no more")
     try:
         hints = get_type_hints(cls, localns=dict(names), include_extras=True)
     except SpecError as error:  # of a word inside of it, which knows no place
@@ -260,6 +262,18 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
             raise refuse(f"{cls.__name__}.{f.name}, a {said(kind)} inside a record")
         found.append((f.name, kind))
     return RecordOf(cls, tuple(found))
+
+
+def _own_meaning(cls: Any) -> str:
+    """Name what makes a record in plain Python more, or less, than all its parts; "" if nothing."""
+    for f in fields(cls):
+        for word, plain in (("compare", f.compare), ("init", f.init), ("kw_only", not f.kw_only)):
+            if not plain:
+                return f"`{word}` of the part {f.name}"
+    generated = cls.__eq__.__code__ if isinstance(cls.__eq__, FunctionType) else None
+    if generated is None or generated.co_filename != "<string>":
+        return "an equality of its own"
+    return "`__post_init__`" if hasattr(cls, "__post_init__") else ""
 
 
 def _check_record(cls: type[Any]) -> None:

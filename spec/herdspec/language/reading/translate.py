@@ -82,6 +82,10 @@ class Body(Scope):
         """Add a guard, under the branches taken so far."""
         self.guard = g.conj(self.guard, g.implies(self.path, condition))
 
+    def demand(self, condition: Expr) -> None:
+        """Take an `assert` of a helper with a value: it guards the action that asks for it."""
+        self.notes.demands.append(self.everywhere(condition))
+
     # ── Calls for their effect ──────────────────────────────────────────────────────────────
 
     def call_statement(self, call: ast.Call) -> None:
@@ -275,12 +279,22 @@ class Body(Scope):
         self.outer, self.names = frozenset(self.names), {**self.names, **names}
         self.binders, self.reads = (*self.binders, turn), []
         self.run(body)
+        self.refuse_own_source(source, before)
         self.joined_turns(body[0], turn, kept, before)
         found = g.forall(turn, self.guard)
         guard, self.around, self.path, self.names, self.outer, self.binders = outside
         self.guard = g.conj(guard, found)
         reads += self.reads  # in place: the caller of an inlined helper holds the same list
         self.reads = reads
+
+    def refuse_own_source(self, source: ast.expr, before: dict[str, Expr]) -> None:
+        """Refuse a loop that changes the set that it runs over: Python raises an error, or not."""
+        place = self.changed(source)
+        for name in place.names(self.notes.relational) if place else ():
+            if self.state[name] is not before[name]:
+                text = ast.unparse(source)
+                what = f"the change of `{text}`, over which the loop runs"
+                raise self.refuse(source, what, f"write {text} = {{x for x in … if …}} beside it")
 
     def joined_turns(self, at: ast.AST, turn: Expr, kept: Expr, before: dict[str, Expr]) -> None:
         """Each changed field as what its own turn of the loop made of each entry."""
@@ -360,7 +374,7 @@ def _executed(
     body = Body(function, dict(fields), names, notes)
     body.run(function.tree.body)
     updates = {name: new for name, new in body.state.items() if new is not fields[name]}
-    guard = g.conj(*notes.guards, body.guard)
+    guard = g.conj(*notes.guards, *notes.demands, body.guard)
     kept = g.conj(*(rich.within(fields[name].kind, new) for name, new in updates.items()))
     defined = g.conj(*notes.defined, g.implies(guard, kept))
     # What has no meaning counts as possible: the step is then found to be undefined.
