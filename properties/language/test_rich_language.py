@@ -306,34 +306,6 @@ def test_a_rich_construct_without_meaning_is_refused(construct: str) -> None:
     assert caught.value.line == len(text.splitlines())
 
 
-OWN_MEANINGS = {
-    "a part that equality does not see": ("", "    hops: Few = field(compare=False)\n", "compare"),
-    "a part by keyword only": (", kw_only=True", "", "kw_only"),
-    "no equality": (", eq=False", "", "an equality of its own"),
-    "another equality": (
-        "", "    def __eq__(self, other: object) -> bool:\n        return True\n", "an equality",
-    ),
-    "a check of its own": (
-        "", "    def __post_init__(self) -> None:\n        pass\n", "__post_init__",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("meaning", OWN_MEANINGS)
-def test_a_record_with_a_meaning_of_its_own_is_refused(meaning: str) -> None:
-    """A record is equal to another as its parts are, in plain Python as in all other readings."""
-    how, lines, named = OWN_MEANINGS[meaning]
-    record = f"@dataclass(frozen=True{how})\nclass Odd:\n    kind: Kind\n{lines}\nclass Rich"
-    text = rich("pass").replace("class Rich", record).replace("import dataclass", "import *")
-    text = text.replace("    flag: bool", "    odd: Odd | None = None\n    flag: bool", 1)
-
-    with pytest.raises(SpecError) as caught:
-        from_source(text, "Rich")
-
-    assert named in str(caught.value)
-    assert "Odd" in str(caught.value)
-
-
 def test_states_come_back_from_their_numbers() -> None:
     """A state's numbers make an equal state again, which shares nothing with it."""
     ex = explorer(from_source(rich("pass"), "Rich"))

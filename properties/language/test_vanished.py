@@ -76,6 +76,51 @@ def test_two_parts_of_one_name_in_a_record_are_refused() -> None:
     assert "`x` in the class R" in str(refused(f"{text}    r: R | None = None\n"))
 
 
+UNLIKE = {
+    "identity": ("(frozen=True, eq=False)", "x: bool", "`eq=False`"),
+    "a part that is not compared": (
+        "(frozen=True)", "x: bool = field(compare=False)", "the part `x`"
+    ),
+    "a part that is not given": (
+        "(frozen=True)", "x: bool = field(default=True, init=False)", "the part `x`"
+    ),
+    "a part that is given by its name": ("(frozen=True, kw_only=True)", "x: bool", "the part `x`"),
+    "another equality": (
+        "(frozen=True)",
+        "x: bool\n    def __eq__(self, other: object) -> bool:\n        return True",
+        "a `__eq__` of its own",
+    ),
+    "another beginning": (
+        "(frozen=True)", "x: bool\n    def __post_init__(self) -> None:\n        pass",
+        "a `__post_init__` of its own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", UNLIKE)
+def test_a_record_that_is_not_just_its_parts_is_refused(mistake: str) -> None:
+    """Records that Python makes or compares otherwise than by their parts are refused."""
+    how, body, said = UNLIKE[mistake]
+    record = f"@dataclass{how}\nclass R:\n    {body}\n\nclass Tiny"
+    text = HEADER.replace("class Tiny", record).replace(
+        "import Enum\n", "import Enum\nfrom dataclasses import dataclass, field\n"
+    )
+
+    with pytest.raises(SpecError) as caught:
+        from_source(f"{text}    r: R | None = None\n", "Tiny")
+
+    assert f"the class R with {said}" in str(caught.value)
+
+
+def test_an_enum_with_an_equality_of_its_own_is_refused() -> None:
+    """The graph tells members apart by their places, whatever Python would call equal."""
+    equal = "    def __eq__(self, other: object) -> bool:\n        return True\n\nclass Tiny"
+    text = HEADER.replace("class Tiny", f"class Odd(Enum):\n    A = 1\n    B = 2\n{equal}")
+
+    with pytest.raises(SpecError, match="the class Odd with an `__eq__` of its own"):
+        from_source(f"{text}    odd: Odd = Odd.A\n", "Tiny")
+
+
 def test_an_action_that_belongs_to_no_spec_is_refused() -> None:
     """A marked function outside of the class is no part of the spec."""
     text = HEADER + "@action{}\ndef go(self: Tiny) -> None:\n    self.flag = True\n"

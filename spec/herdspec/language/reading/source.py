@@ -207,6 +207,8 @@ def _item(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> Rich:
     if hint is int:
         return NAT
     if isinstance(hint, EnumMeta) and issubclass(hint, Enum):
+        if isinstance(hint.__eq__, FunctionType):
+            raise refuse(f"the class {hint.__name__} with an `__eq__` of its own; leave it out")
         return EnumOf(hint)
     if isinstance(hint, type) and issubclass(hint, Sort):
         return SortOf(hint.__name__, hint)
@@ -247,8 +249,8 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
     if not cls.__dataclass_params__.frozen or not fields(cls):
         raise refuse(f"the class {cls.__name__}; write @dataclass(frozen=True), with some fields")
     _check_record(cls)
-    if own := _own_meaning(cls):
-        raise refuse(f"{own} in the record {cls.__name__}; a record is its parts, and no more")
+    if unlike := _unlike_its_parts(cls):
+        raise refuse(f"the class {cls.__name__} with {unlike}; a record is just its parts")
     try:
         hints = get_type_hints(cls, localns=dict(names), include_extras=True)
     except SpecError as error:  # of a word inside of it, which knows no place
@@ -264,16 +266,31 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
     return RecordOf(cls, tuple(found))
 
 
-def _own_meaning(cls: Any) -> str:
-    """Name what makes a record in plain Python more, or less, than all its parts; "" if nothing."""
-    for f in fields(cls):
-        for word, plain in (("compare", f.compare), ("init", f.init), ("kw_only", not f.kw_only)):
-            if not plain:
-                return f"`{word}` of the part {f.name}"
-    generated = cls.__eq__.__code__ if isinstance(cls.__eq__, FunctionType) else None
-    if generated is None or generated.co_filename != "<string>":
-        return "an equality of its own"
-    return "`__post_init__`" if hasattr(cls, "__post_init__") else ""
+def _unlike_its_parts(cls: Any) -> str | None:
+    """
+    The first thing for which a record would not be, or not equal, just what its parts are.
+
+    The graph compares records part by part and makes them of what is given; Python must, too.
+    """
+    if not (cls.__dataclass_params__.eq and cls.__dataclass_params__.init):
+        return "`eq=False` or `init=False`"
+    if hidden := [f.name for f in fields(cls) if not f.compare or not f.init or f.kw_only]:
+        return f"the part `{hidden[0]}`, which is not compared, or not given in its place"
+    written = [name for name in _GENERATED if not _is_generated(getattr(cls, name))]
+    written += [name for name, usual in _USUAL.items() if getattr(cls, name, None) is not usual]
+    return f"a `{written[0]}` of its own" if written else None
+
+
+_GENERATED = ("__init__", "__eq__", "__hash__")
+_USUAL = {
+    "__post_init__": None, "__new__": object.__new__, "__ne__": object.__ne__,
+    "__getattribute__": object.__getattribute__,
+}  # fmt: skip
+
+
+def _is_generated(method: Any) -> bool:
+    """Tells whether `dataclass` wrote a method: it has no file then."""
+    return isinstance(method, FunctionType) and method.__code__.co_filename == "<string>"
 
 
 def _check_record(cls: type[Any]) -> None:
