@@ -562,7 +562,7 @@ def opened(trace: Path) -> TextIO:
     try:
         return open_trace(trace)
     except OSError as error:
-        raise BadArgument(f"trace: {trace} cannot be written ({error})") from None
+        raise BadArgument(f"trace: {trace} cannot be written ({error.strerror or error})") from None
 
 
 class Stream:

@@ -33,10 +33,16 @@ class Listening(Enum):
     """Who listens at an address; the value says it of one."""
 
     NOBODY = "nobody listens at {}"
+    UNRESOLVED = "the host name of {} is not resolved (is it written right?)"
     KAFKA = "Kafka itself answers at {}"
     TLS = "who listens at {} speaks TLS"
     ZOOKEEPER = "ZooKeeper answers at {}"
     SOMEBODY = "who listens at {} is neither Kafka nor ZooKeeper, and speaks no TLS"
+
+    @property
+    def is_somebody(self) -> bool:
+        """Tells whether anybody listens there."""
+        return self not in (Listening.NOBODY, Listening.UNRESOLVED)
 
     def said(self, address: str) -> str:
         """A sentence without its end."""
@@ -46,6 +52,8 @@ class Listening(Enum):
         """Why nobody is understood there who does, or does not, speak TLS; "" if that is not it."""
         if self is Listening.NOBODY:
             return "nobody listens there"
+        if self is Listening.UNRESOLVED:
+            return "its host name is not resolved (is it written right?)"
         if self is Listening.TLS:
             return "" if speaks_tls else "it speaks TLS, and this consumer does not"
         return "it speaks no TLS, and this consumer does" if speaks_tls else ""
@@ -66,7 +74,9 @@ def who_listens(host: str, port: int, patience_s: float = PATIENCE_S) -> Listeni
         asked = {found: threads.submit(answer, asks) for found, asks in _LANGUAGES.items()}
     try:
         spoken = [found for found, each in asked.items() if each.result()]
-    except (OSError, ValueError):  # ValueError: no such host name can be
+    except (socket.gaierror, ValueError):  # ValueError: no such host name can be
+        return Listening.UNRESOLVED
+    except OSError:
         return Listening.NOBODY
     return spoken[0] if spoken else Listening.SOMEBODY
 

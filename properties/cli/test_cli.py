@@ -267,6 +267,8 @@ def test_a_proof_of_nothing_is_refused(own: Path) -> None:
         (["explore", "electon"], "did you mean election?"),
         (["explore", "election/no_synk"], "did you mean no_sync?"),
         (["explore", "nowhere.py:X"], "there is no file nowhere.py"),
+        (["explore", "."], ". is a folder: name a spec's file in it, such as lock.py"),
+        (["verify", "./"], "./ is a folder: name a spec's file in it, such as lock.py"),
         (["explore", "election", "--size", "Brokr=2"], "its sorts: Broker"),
         (["explore", "election", "--size", "Broker=two"], "write Broker=N"),
         (["explore", "election", "--story", "no such"], "its properties: one_coordinator"),

@@ -23,6 +23,7 @@ from herdproof.report.github import commands
 from herdproof.report.html import page
 from herdproof.report.junit import junit
 from herdproof.report.sarif import sarif
+from herdproof.report.table import to_tell
 from herdspec.check.cache import Coverage
 from herdspec.check.cache import Result as Found
 from herdspec.check.exploration.transitions import StateMachine, state_machines
@@ -106,6 +107,17 @@ def test_a_spec_that_holds_alarms_nobody(broken: Path) -> None:
     assert json.loads(Path("o.sarif").read_text())["runs"][0]["results"] == []
     assert '<p class="badge holds">It holds.</p>' in Path("o.html").read_text()
     assert "::error" not in done.stdout
+
+
+def test_a_run_that_two_checks_found_is_told_once() -> None:
+    """An exploration and a proof may fail by one run; another run, or property, is told, too."""
+    failing = found(Mark.FAILS, row="p", story=("1. it breaks",))
+    others = replace(failing, row="q"), replace(failing, story=("1. otherwise",))
+    report = report_of(failing, replace(failing, bounds="any number"), *others)
+
+    assert to_tell(report, all_stories=False) == [failing, *others]
+    assert to_tell(report, all_stories=True) == [failing, *others]
+    assert page([report]).count("1. it breaks") == 2
 
 
 def test_what_is_unknown_is_no_pass_anywhere() -> None:

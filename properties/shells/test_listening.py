@@ -15,12 +15,24 @@ from typing import Any
 
 import pytest
 import trustme
+from prometheus_client import CollectorRegistry
 
 from herdproof.shells import listening
 from herdproof.shells.configuration import Listener
-from herdproof.shells.listening import listen
+from herdproof.shells.listening import CannotListen, listen
 from herdproof.shells.logs import fields_of
+from herdproof.shells.metrics import MetricsPortTaken, MetricsServer
 from herdproof.shells.tls import Tls
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_a_host_that_is_not_this_machine_is_what_to_change(host: str) -> None:
+    """No other port would help there."""
+    with pytest.raises(CannotListen, match="address of this machine") as refused:
+        asyncio.run(listen(asyncio.Protocol, Listener(host=host, port=0), None))
+    assert "--port" not in str(refused.value)
+    with pytest.raises(MetricsPortTaken, match="address of this machine"):
+        MetricsServer(CollectorRegistry(), host, 0)
 
 
 class Echo(asyncio.Protocol):

@@ -12,6 +12,7 @@ import pytest
 import trustme
 
 from herdproof.who_listens import Listening, stranger, who_listens
+from herdproof.zookeeper.outage import reason
 from integration.central_coordinator.played_coordinator import PlayedCoordinator
 
 PATIENCE_S = 0.3
@@ -84,9 +85,21 @@ def test_who_listens_is_found_out(serve: Callable[[socket.socket], None], found:
 
 
 def test_nobody_listens(unused_port: int) -> None:
-    """Neither where nothing listens nor under a name that there cannot be."""
+    """Where nothing listens."""
     assert who_listens("127.0.0.1", unused_port, PATIENCE_S) is Listening.NOBODY
-    assert who_listens("no such host", 9092, PATIENCE_S) is Listening.NOBODY
+
+
+@pytest.mark.parametrize("host", ["no such host", "no-such-host.invalid", "a" * 300])
+def test_a_name_that_is_not_resolved_is_called_so(host: str) -> None:
+    """Who misspells a host must not look for a server that is down."""
+    found = who_listens(host, 9092, PATIENCE_S)
+    assert found is Listening.UNRESOLVED
+    assert not found.is_somebody
+    assert found.misfit(speaks_tls=True) == found.misfit(speaks_tls=False) != ""
+    assert (
+        reason([(host, 2181)])
+        == f"the host name of {host}:2181 is not resolved (is it written right?)"
+    )
 
 
 def test_a_coordinator_is_neither() -> None:

@@ -96,6 +96,10 @@ def find(name: str) -> Subject:
     if name.endswith(".py"):
         return from_file(Path(name), None)
     found = of_protocol(name)
+    if found is None and Path(name).is_dir():
+        raise UsageError(
+            f"{name} is a folder: name a spec's file in it, such as {Path(name) / 'lock.py'}"
+        )
     if found is None:
         raise UsageError(f"there is no spec {name!r}{known_specs(name)}")
     return found

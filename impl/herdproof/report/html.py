@@ -90,7 +90,8 @@ def table(report: PlanReport, columns: tuple[str, ...]) -> HtmlTable:
 
 def stories(report: PlanReport) -> list[dict[str, object]]:
     """Every counterexample: the unexpected ones first, and only they are open from the start."""
-    told = [f for f in report.findings if f.mark in (Mark.FAILS, Mark.UNKNOWN) and f.story]
+    failed = (f for f in report.findings if f.mark in (Mark.FAILS, Mark.UNKNOWN) and f.story)
+    told = texts.unrepeated(failed)
     told.sort(key=lambda f: f.standing is Standing.HOLDS)
     return [
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from herdproof.report.kept import assumptions_json, discharged
@@ -146,13 +146,21 @@ def declared(finding: Finding) -> str:
 
 def to_tell(report: PlanReport, all_stories: bool) -> list[Finding]:
     """Which counterexamples to tell: whatever is unexpected, and the draft's shortest."""
-    told = [f for f in report.findings if f.mark in BAD and f.story]
+    told = unrepeated(f for f in report.findings if f.mark in BAD and f.story)
     if all_stories:
         return told
     unexpected = [f for f in told if f.standing is not Standing.HOLDS]
     drafts = [f for f in told if f.subject == report.plan.drafted and safety(f)]
     first = sorted(drafts, key=lambda f: f.found.steps if f.found else 0)[:1]
     return [f for f in told if f in unexpected or f in first]
+
+
+def unrepeated(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings, without those whose story another tells: a proof may fail by the same run."""
+    told: dict[Hashable, Finding] = {}
+    for f in findings:
+        told.setdefault((f.subject, f.row, f.standing, f.story), f)
+    return list(told.values())
 
 
 # ── Sizes and bounds ────────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -45,13 +46,20 @@ async def listen(
     except OSError as problem:
         raise CannotListen(
             f"{limits.host}:{limits.port} cannot be listened on "
-            f"({problem.strerror or problem}): choose another --port (0 takes a free one), or "
-            f"end what has it."
+            f"({problem.strerror or problem}): "
+            f"{remedy(problem, 'choose another --port (0 takes a free one), or end what has it')}."
         ) from problem
     for shared in server.sockets:  # asyncio takes on at a time as many as may wait
         with socket.fromfd(shared.fileno(), shared.family, shared.type) as same:
             same.listen(BACKLOG)
     return server
+
+
+def remedy(problem: OSError, port: str) -> str:
+    """Advice to one who cannot listen: `port` says what to do about the port."""
+    if isinstance(problem, socket.gaierror) or problem.errno == errno.EADDRNOTAVAIL:
+        return "choose a host that is an address of this machine"
+    return port
 
 
 class Threshold:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from herdproof.errors import WorldError
 from herdproof.shells.health import Health, page
+from herdproof.shells.listening import remedy
 
 PATIENCE_S = 5.0
 """The time that a reader may take from its connection to the last byte of the answer."""
@@ -45,8 +46,8 @@ class MetricsServer:
         except OSError as problem:
             self._end()
             raise MetricsPortTaken(
-                f"metrics cannot be served on {host}:{port}: {problem.strerror or problem}; choose "
-                f"another --metrics-port."
+                f"metrics cannot be served on {host}:{port}: {problem.strerror or problem}; "
+                f"{remedy(problem, 'choose another --metrics-port')}."
             ) from problem
         self.port: int = self._server.sockets[0].getsockname()[1]
 

@@ -60,7 +60,7 @@ def reason(servers: Sequence[tuple[str, int]]) -> str:
         if found is Listening.ZOOKEEPER:
             return f"it answers at {address}, but opens no session (do most of its servers run?)"
         said.append(found.said(address))
-        if found is not Listening.NOBODY:
+        if found.is_somebody:
             break
     return said[-1] if said else "no address is named"
 

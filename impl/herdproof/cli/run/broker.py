@@ -204,7 +204,9 @@ def appended(file: Path) -> TextIO:
     try:
         return file.open("a", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--observe {file}: it cannot be written ({error})") from None
+        raise UsageError(
+            f"--observe {file}: it cannot be written ({error.strerror or error})"
+        ) from None
 
 
 async def served(server: BrokerServer, address: Address) -> None:

@@ -73,7 +73,9 @@ def opened(trace: Path, open_trace: Callable[[Path], TextIO]) -> TextIO:
     try:
         return open_trace(trace)
     except OSError as error:
-        raise UsageError(f"--trace {trace}: it cannot be written ({error})") from None
+        raise UsageError(
+            f"--trace {trace}: it cannot be written ({error.strerror or error})"
+        ) from None
 
 
 def teller(what: str, broker: str, json_lines: bool) -> Callable[[int], None]:

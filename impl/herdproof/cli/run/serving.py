@@ -46,6 +46,7 @@ async def until_signalled(serving: Coroutine[None, None, None]) -> int:
 
     def end(number: int) -> None:
         """Begin to end; a second signal does not wait until that is done."""
+        log.info("it ends, as it is asked to by %s", signal.Signals(number).name)
         came.append(number)
         this.cancel()
 

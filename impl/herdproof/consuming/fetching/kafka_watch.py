@@ -118,6 +118,6 @@ def unreached(hosts: str, why: str, *, speaks_tls: bool) -> str:
             reason += " (security.protocol among its settings of Kafka: SSL, or SASL_SSL)"
         elif found in (Listening.SOMEBODY, Listening.ZOOKEEPER) and not speaks_tls:
             reason = f"{found.said(address)} (coordinators are not Kafka's own address)"
-        if found is not Listening.NOBODY:
+        if found.is_somebody:
             break
     return f"Kafka at {hosts} is not reached: {reason}; it is tried on"

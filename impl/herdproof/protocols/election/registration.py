@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 
 from herdproof.protocols.election.shell import parents
 from herdproof.shells.logs import fields
+from herdproof.troubles import Troubles
 from herdproof.zookeeper.operations import (
     Answer,
     Create,
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 Ask = Callable[[Operation], Awaitable[Answer]]
 """Asks ZooKeeper; the answer may be CONNECTION_LOSS, but it comes."""
 
+TAKEN = "taken"
+"""The name of the trouble that another session holds the node."""
 RETRY_S = 1.0
 """The time until it looks again where nothing tells it to."""
 
@@ -52,7 +55,12 @@ class Registration:
         self._session = session
         self._changed = asyncio.Event()
         self._stands = asyncio.Event()
-        self._waited = False
+        self._troubles = Troubles(log)
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """A sentence on why the node is not this broker's, if it is known."""
+        return self._troubles.present
 
     def look_again(self) -> None:
         """The session is another, the connection is back, or the watch on the node fired."""
@@ -80,10 +88,15 @@ class Registration:
             case Found(stat=None):
                 return await self._create()
             case Found(stat=stat) if stat is not None and stat.ephemeral_owner == self._session():
-                self._waited = False
+                self._troubles.mend(TAKEN, f"the node {self.path} is this broker's")
                 return True
             case Found():
-                self._wait_for_the_other()
+                self._troubles.tell(
+                    TAKEN,
+                    f"another session holds this broker's node, {self.path}: a previous life's "
+                    f"ends with its session timeout; if it stays, two coordinators run with one "
+                    f"--broker-id",
+                )
         return False
 
     async def _create(self) -> bool:
@@ -99,13 +112,3 @@ class Registration:
         elif answer == Refusal(Why.BAD_ARGUMENTS):
             log.error("not allowed to register: check zookeeper.user", extra=fields(path=self.path))
         return isinstance(answer, Created)
-
-    def _wait_for_the_other(self) -> None:
-        """Say, once, that another session holds the node."""
-        if not self._waited:
-            self._waited = True
-            log.warning(
-                "another session holds this broker's node: a previous life's ends with its session "
-                "timeout; if it stays, two coordinators run with one --broker-id",
-                extra=fields(path=self.path),
-            )

@@ -310,7 +310,7 @@ class Server:
             return Condition(True, f"it leads in epoch {self._epoch}")
         if self._leader:
             return Condition(True, f"it stands by: broker {self._leader} leads")
-        return Condition(False, "nobody is known to lead")
+        return Condition(False, "; ".join(self._registration.troubles) or "nobody is known to lead")
 
     def over(self) -> None:
         """The session has ended: by this server, or because the elector failed."""

@@ -187,7 +187,8 @@ class StandingGroups:
         if self._leads:
             return Condition(True, "it leads")
         if self._leader is None:
-            return Condition(False, "nobody is known to lead")
+            troubles = self._registration.troubles if self._registration is not None else ()
+            return Condition(False, "; ".join(troubles) or "nobody is known to lead")
         return Condition(True, f"it stands by: {self._leader.host}:{self._leader.port} leads")
 
     def _look(self) -> None:
