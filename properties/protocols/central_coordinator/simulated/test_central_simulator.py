@@ -465,7 +465,7 @@ def test_one_seed_is_one_run_in_every_process() -> None:
 
 
 WRITES_LINES = {
-    ("traces",), *(("traces", name) for name in ("file", "line", "repeated", "tracer")),
+    ("traces",), *(("traces", name) for name in ("chained", "file", "line", "repeated", "tracer")),
 }  # fmt: skip
 """Modules by which cores tell what they do."""
 
