@@ -17,6 +17,7 @@ import typer
 from herdproof.cli import verify
 from herdproof.cli.code import audit, campaign, conform, replay, tables_report
 from herdproof.cli.errors import Commands
+from herdproof.cli.examples import example
 from herdproof.cli.run import (
     broker,
     consume,
@@ -63,29 +64,32 @@ def common(
     """Coordination protocols: specified, proved, tested and run from one source."""
 
 
-app.command()(verify.verify)
-app.command()(explore.explore)
-app.command()(step.step)
-app.command()(prove.prove)
-app.command()(refine.refine)
-app.command()(search.search)
-app.command()(simulate.simulate)
-app.command()(mutate.mutate)
-app.command()(replay.replay)
-app.command()(diff.diff)
-app.command()(conform.conform)
-app.command()(audit.audit)
-app.command()(demo)
-app.command()(service(zookeeper.zookeeper))
-app.command()(service(kafka.kafka))
-app.command()(service(elect.elect))
-app.command()(service(coordinator.coordinator))
-app.command()(service(broker.broker))
-app.command()(service(consume.consume))
+for command in (
+    verify.verify,
+    explore.explore,
+    step.step,
+    prove.prove,
+    refine.refine,
+    search.search,
+    simulate.simulate,
+    mutate.mutate,
+    replay.replay,
+    diff.diff,
+    conform.conform,
+    audit.audit,
+    demo,
+    service(zookeeper.zookeeper),
+    service(kafka.kafka),
+    service(elect.elect),
+    service(coordinator.coordinator),
+    service(broker.broker),
+    service(consume.consume),
+    new.new,
+    campaign.campaign,
+    tables_report.report,
+    doctor.doctor,
+):
+    app.command(epilog=example(command.__name__))(command)
 app.add_typer(groups.groups)
-app.command()(new.new)
-app.command()(campaign.campaign)
-app.command()(tables_report.report)
-app.command()(doctor.doctor)
 
 __all__ = ["app"]

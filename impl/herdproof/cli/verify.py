@@ -106,7 +106,7 @@ def verify(
     no_cache: NoCache = False,
     cache: CacheFolder = None,
 ) -> None:
-    """Explore, prove and conform: whole protocols, as drafted and as verified, in one table."""
+    """Explore, prove and conform whole protocols, in one table."""
     from herdproof.report.table import report_json
     from herdspec.check.plans import FULL, QUICK
     from herdspec.check.verdict import standing_of

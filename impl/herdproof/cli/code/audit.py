@@ -89,7 +89,7 @@ def audit(
     conf: ConfOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Judge traces of any size by the contract and the spec; write tables of what was found."""
+    """Judge traces of any size by the contract and the spec. It writes tables of what it finds."""
     from herdproof.pipeline.spark.sources import Topic, check_topic, find_sources, followed_sources
 
     output = Output(json)

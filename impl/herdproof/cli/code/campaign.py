@@ -50,7 +50,7 @@ def campaign(
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Simulate many seeds under all mixes of faults; audit each; write tables of what was found."""
+    """Simulate many seeds under all mixes of faults. Each is audited; tables say what was found."""
     from herdproof.pipeline.campaign.work import Plan
 
     output = Output(json)

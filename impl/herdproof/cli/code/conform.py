@@ -49,7 +49,7 @@ def conform(
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Replay the traces of one run in the spec; where they differ, say where and why."""
+    """Replay the traces of one run in the spec. Where they differ, it says where and why."""
     out = Output(json)
     for trace in traces:
         if not trace.is_file():

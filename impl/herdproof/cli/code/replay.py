@@ -36,7 +36,7 @@ def replay(
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Replay stories on their specs, and on the code; say what came of each."""
+    """Replay stories on their specs, and on the code. What came of each is told."""
     from herdproof.cli.code.stories import judged
 
     out = Output(json)

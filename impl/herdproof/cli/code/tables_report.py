@@ -32,7 +32,7 @@ def report(
         typer.Option(metavar="FILE", help="Write the verdicts as JUnit XML.", show_default=False),
     ] = None,
 ) -> None:  # fmt: skip
-    """Make one page of HTML from the tables of an audit or a campaign; it needs no network."""
+    """Make a page of HTML from the tables of an audit or campaign. It needs no network."""
     from herdproof.pipeline.report.facts import facts_json, facts_of
     from herdproof.pipeline.report.junit import write_junit
     from herdproof.pipeline.report.page import page

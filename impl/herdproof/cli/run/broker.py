@@ -77,7 +77,7 @@ def broker(
         str | None, typer.Option("--log", metavar="text|json", help="How to log, on stderr.")
     ] = None,
 ) -> None:
-    """Coordinate consumer groups for any Kafka client: by itself, or in front of a real Kafka."""
+    """Coordinate consumer groups for any Kafka client. By itself, or in front of a real Kafka."""
     from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
 

@@ -113,7 +113,7 @@ def consume(
     trace: TraceOption = None,
     run: RunOption = "",
 ) -> None:
-    """Join a consumer group and print its records until Ctrl-C or SIGTERM; then leave it."""
+    """Join a consumer group and print its records. At Ctrl-C or SIGTERM it leaves the group."""
     from herdproof.consumer import CommitFailed, Consumer
 
     logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)

@@ -55,7 +55,7 @@ def coordinator(
         str | None, typer.Option("--log", metavar="text|json", help="How to log, on stderr.")
     ] = None,
 ) -> None:
-    """Coordinate every consumer group of the cluster, if elected; else tell who does."""
+    """Coordinate every consumer group of the cluster, if elected. Else it tells who does."""
     from prometheus_client import disable_created_metrics
 
     from herdproof.conformance.traces.tracer import open_trace

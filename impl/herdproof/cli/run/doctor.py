@@ -40,7 +40,7 @@ def doctor(
         bool, typer.Option("--json", help="Print a line of JSON for each.")
     ] = False,
 ) -> None:
-    """Say what is installed and what is missing; exit 0 if `make verify` can run."""
+    """Say what is installed and what is missing. It exits 0 if `make verify` can run."""
     import json
 
     out = Output()

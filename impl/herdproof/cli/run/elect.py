@@ -41,7 +41,7 @@ def elect(
         bool, typer.Option("--json", help="Print each change as a line of JSON.")
     ] = False,
 ) -> None:
-    """Run one broker's elector until Ctrl-C or SIGTERM; then it resigns."""
+    """Run one broker's elector until Ctrl-C or SIGTERM. Then it resigns."""
     from herdproof.conformance.traces.tracer import open_trace
     from herdproof.protocols.election.elector import ElectionPaths
     from herdproof.protocols.election.shell import ZkElection

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from herdproof.cli.examples import example
 from herdproof.cli.options import BOOTSTRAP_SERVERS, KafkaOption, kafka_settings
 from herdproof.report.render import JsonOption, Output, table_of
 from herdspec.check.verdict import counted
@@ -40,16 +41,16 @@ ProtocolOption = Annotated[
 
 groups = typer.Typer(
     name="groups",
-    help="Look at consumer groups, and reset or delete those that nobody is a member of.",
+    help="Look at consumer groups; reset or delete what has no members.",
     no_args_is_help=True,
 )
 
 
-@groups.command("list")
+@groups.command("list", epilog=example("groups list"))
 def list_groups(
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None
 ) -> None:
-    """The groups that there are, each with its protocol, its members and partitions."""
+    """List the groups that there are. Each has its protocol, its members and partitions."""
     out = Output(json)
     with stored(zookeeper, config) as here:
         found = here.glance_at_all()
@@ -64,12 +65,12 @@ def list_groups(
     out.json({"command": "groups list", "groups": [summary(group) for group in found]})
 
 
-@groups.command()
+@groups.command(epilog=example("groups describe"))
 def describe(
     group: GroupArgument, protocol: ProtocolOption = None, zookeeper: ZooKeeperOption = None,
     config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
-    """A group's members, and who owns which partition, at which offset."""
+    """Show a group's members, and who owns which partition. At which offset they are, too."""
     out = Output(json)
     with stored(zookeeper, config) as here:
         seen = here.read(group, protocol)
@@ -89,13 +90,13 @@ def describe(
     out.json({"command": "groups describe", **details(seen)})
 
 
-@groups.command()
+@groups.command(epilog=example("groups lag"))
 def lag(
     group: GroupArgument, bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
     kafka: KafkaOption = None, protocol: ProtocolOption = None, zookeeper: ZooKeeperOption = None,
     config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
-    """Print how many records of each partition a group has not committed yet."""
+    """Count the records of each partition that are not committed."""
     from herdproof.consuming.fetching.watermarks import watermarks
 
     out, settings = Output(json), kafka_settings(kafka)
@@ -122,7 +123,7 @@ def lag(
     out.json({"command": "groups lag", "group": group, "lag": total, "partitions": lines})
 
 
-@groups.command("reset-offsets")
+@groups.command("reset-offsets", epilog=example("groups reset-offsets"))
 def reset_offsets(
     group: GroupArgument,
     topic: Annotated[str, typer.Option("--topic", help="Whose partitions are reset.")],
@@ -136,7 +137,7 @@ def reset_offsets(
     protocol: ProtocolOption = None, zookeeper: ZooKeeperOption = None,
     config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
-    """Have a group that nobody is a member of go on from other offsets."""
+    """Have a group without members go on from other offsets."""
     from herdproof.consuming.stored_groups import require_empty
 
     out, settings = Output(json), kafka_settings(kafka)
@@ -164,12 +165,12 @@ def reset_offsets(
     )
 
 
-@groups.command()
+@groups.command(epilog=example("groups delete"))
 def delete(
     group: GroupArgument, kafka: KafkaOption = None, protocol: ProtocolOption = None,
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
 ) -> None:  # fmt: skip
-    """Delete a group that nobody is a member of, and its offsets."""
+    """Delete a group without members, and its offsets."""
     with stored(zookeeper, config, kafka_settings(kafka)) as here:
         seen = here.read(group, protocol)
         seen.delete()

@@ -45,7 +45,7 @@ def kafka(
         typer.Option(metavar="DIR", help="Keep all data there, and go on with those that it has."),
     ] = None,
 ) -> None:
-    """Run a real Kafka until Ctrl-C or SIGTERM; its first lines of output are the addresses."""
+    """Run a real Kafka until Ctrl-C or SIGTERM. Its first lines of output are the addresses."""
     from herdproof.kafka.embedded import EmbeddedKafka
     from herdproof.kafka.jars import kafka_jars
     from herdproof.zookeeper.embedded import EmbeddedZooKeeper

@@ -21,7 +21,7 @@ def zookeeper(
         typer.Option(min=1, max=65535, help="The first server's port; free ones are chosen."),
     ] = None,
 ) -> None:
-    """Run a real ZooKeeper until Ctrl-C or SIGTERM; its first line of output is its address."""
+    """Run a real ZooKeeper until Ctrl-C or SIGTERM. Its first line of output is its address."""
     from herdproof.servers import ServerFailed
     from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 

@@ -62,7 +62,7 @@ def diff(
     may_end: MayEndOption = False,
     json: JsonOption = None,
 ) -> None:
-    """Say what a change of a spec changes: words, verdicts, behaviour; or mix both versions."""
+    """Say what a change of a spec changes. Of words, verdicts and behaviour; or it mixes both."""
     from herdproof.cli.spec.revisions import subject
 
     out = Output(json)

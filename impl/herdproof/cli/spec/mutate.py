@@ -39,7 +39,7 @@ def mutate(
     ),
     json: JsonOption = None,
 ) -> None:
-    """Put mistakes into a spec, one at a time, and see which of them no property notices."""
+    """Put mistakes into a spec, and see which no property notices."""
     from herdproof.cli.specs import read, sizes_of
     from herdspec.check.mutation.mutate import Bounds, reasons_of
     from herdspec.check.mutation.mutate import mutate as judge

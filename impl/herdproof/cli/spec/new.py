@@ -29,7 +29,7 @@ def new(
         Path, typer.Option("--directory", metavar="DIR", help="Where it is put.")
     ] = Path(),
 ) -> None:
-    """Write NAME.py, a spec that verifies at once, NAME_code.py, its code, and their test."""
+    """Write a spec that verifies at once, its code, and their test."""
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         what = "write lower-case words, joined by _, such as group_lock"
         raise UsageError(f"{name!r} cannot name a spec: {what}")

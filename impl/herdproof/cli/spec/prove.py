@@ -65,7 +65,7 @@ def prove(
     watch: WatchOption = False,
     json: JsonOption = None,
 ) -> None:
-    """Prove a spec's promises by induction, for any number of elements."""
+    """Prove a spec's promises, for any number of elements. It does so by induction, with z3."""
     from herdproof.cli.spec.watch import every_save
     from herdproof.cli.specs import read
     from herdspec.check.proof.prove import RESOURCES

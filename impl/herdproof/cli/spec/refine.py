@@ -44,7 +44,7 @@ def refine(
     ] = True,
     json: JsonOption = None,
 ) -> None:
-    """Say whether every step of one spec is, seen through a map, a step of another."""
+    """Say whether every step of one spec is one of another. They are seen through a map."""
     from herdproof.cli.specs import sizes_of
     from herdspec.check.verdict import refined, standing_of
 

@@ -52,7 +52,7 @@ def search(
     save_stories: SaveStoriesOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Search for runs that break a promise, by z3, where states are too many to explore."""
+    """Search for runs that break a promise, by z3. It is for what is too large to explore."""
     from herdproof.cli.specs import promise_of, read, sizes_of, whole_name
     from herdspec.check.simulation.search import RESOURCES
     from herdspec.check.simulation.search import search as look

@@ -39,7 +39,7 @@ def simulate(
     save_stories: SaveStoriesOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Walk at random through a spec: what is found is told, nothing found is no proof."""
+    """Walk at random through a spec. What is found is told, nothing found is no proof."""
     from herdproof.cli.specs import read, sizes_of, whole_name
     from herdspec.check.simulation.simulate import simulate as walk
 

@@ -39,7 +39,7 @@ def demo(
         typer.Option(metavar="DIR", help="A new directory for traces, logs, tables and pages."),
     ] = None,
 ) -> None:
-    """Run a Kafka with coordinators and consumers, break them, and show who reads what."""
+    """Break a Kafka and its consumers, and show who reads what."""
     from herdproof.cli.run.demo.demonstration import Demonstration, Size
     from herdproof.cli.run.demo.judging import REPORT
     from herdproof.cli.run.demo.page import PageServer, page
