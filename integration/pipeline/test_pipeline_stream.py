@@ -101,7 +101,7 @@ def uncounted(rows: list[str]) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_a_late_line_is_told_and_leaves_open_what_it_is_about(spark: Any, tmp_path: Path) -> None:
-    """Spark would drop it without a word; here it goes to quarantine, and nothing "holds"."""
+    """Spark would drop it without a word; here it goes to quarantine, and is missing."""
     ordered = list(run_lines(4))
     late = next(
         n for n, line in enumerate(ordered)
@@ -124,7 +124,7 @@ def test_a_late_line_is_told_and_leaves_open_what_it_is_about(spark: Any, tmp_pa
     assert summary.records == len(ordered) + 1
     assert summary.quarantined == {"late": 2}
     assert summary.judged == summary.records - 2
-    assert summary.verdicts["exclusive"] == {"unknown": 1}
+    assert summary.verdicts["complete"] == {"unknown": 1}
     (one, _) = (json.loads(row) for row in tables_in(tmp_path / "out")["quarantine"])
     assert one["place"] == f"{last}:{len(last.read_text().splitlines()) - 1}"
     assert one["time_ns"] == json.loads(ordered[late])["time_ns"]

@@ -151,8 +151,9 @@ def test_a_line_that_does_not_say_what_was_brought_is_one_in_which_nothing_was()
     assert "brought" not in without["arguments"]
 
     assert read_line(json.dumps(without), "f:1").brought == ()
-    with_some = raw(brought=[["t", "0", 7]])
-    assert read_line(json.dumps(with_some), "f:1").brought == (("t", "0", 7),)
+    for offset in (7, "7"):  # as text, where places are a column of Parquet
+        with_some = raw(brought=[["t", "0", offset]])
+        assert read_line(json.dumps(with_some), "f:1").brought == (("t", "0", 7),)
 
 
 def test_a_line_of_another_version_is_refused_by_who_reads_any_protocol() -> None:

@@ -134,7 +134,7 @@ def test_a_line_has_a_step_s_arguments_and_what_its_process_knows() -> None:
     who = {"schema", "protocol", "run", "node", "role", "sequence", "time_ns", "action", "group"}
 
     assert {*who, *TOLD} == who | {"until_ns", *CoordinationStep.__struct_fields__} - {"until_ms"}
-    assert set(CentralStep.__struct_fields__) == {*who, *TOLD, "place"}
+    assert set(CentralStep.__struct_fields__) == {*who, *TOLD, "after", "place"}
 
 
 def test_the_audit_knows_no_step_that_no_core_takes() -> None:

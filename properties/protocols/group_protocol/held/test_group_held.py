@@ -171,7 +171,8 @@ WITHOUT_A_CORE = [
     "evicted_goes_on", "unfenced", "late_join", "former_life_commits",
     "leader_comes_back_as_follower", "subscription_changed_unnoticed", "revoked_commits",
     "rejoin_unnoticed", "nothing_in_common", "protocol_unstored", "deleted_while_subscribed",
-    "offsets_outlive_their_group", "deleted_unfenced", "deleted_offsets_come_back", "drafted",
+    "offsets_outlive_their_group", "deleted_unfenced", "deleted_offsets_come_back",
+    "change_lost_in_join", "reads_on_unsubscribed", "drafted",
 ]  # fmt: skip
 """Mistakes of the store, the world and time, and of static and cooperative members."""
 RIGHT_TOO = ("errors_complete_nothing", "join_future_never_reset")

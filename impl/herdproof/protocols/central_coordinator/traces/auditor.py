@@ -34,6 +34,9 @@ from herdproof.protocols.central_coordinator.traces.lines import (
 )
 from herdproof.protocols.central_coordinator.traces.untraced import untraced
 
+OF_OFFSETS = ("partitions", "brought")
+"""Arguments that are places, with offsets."""
+
 
 def with_offsets_as_numbers(text: str) -> str | None:
     """
@@ -44,10 +47,11 @@ def with_offsets_as_numbers(text: str) -> str | None:
     try:
         raw = json.loads(text)
         told = raw.get("arguments") or raw
-        places = told["partitions"]
-        if not any(isinstance(offset, str) for _, _, offset in places):
+        places = {name: told[name] for name in OF_OFFSETS if name in told}
+        if not any(isinstance(offset, str) for each in places.values() for _, _, offset in each):
             return None
-        told["partitions"] = [[topic, number, _number(offset)] for topic, number, offset in places]
+        for name, each in places.items():
+            told[name] = [[topic, number, _number(offset)] for topic, number, offset in each]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return json.dumps(raw)
