@@ -26,7 +26,7 @@ STORIES = Path(__file__).parents[1] / "stories"
 FORMS = [f"{name}-{form}" for name in in_order() for form in protocol(name).variants()]
 HELD = [
     "central_coordinator-resuming", "group_protocol-choice", "group_protocol-administered",
-    "group_protocol-positions",
+    "group_protocol-positions", "group_protocol-subscriptions",
 ]  # fmt: skip
 """Forms that code is held to."""
 OF_A_FORM = [
