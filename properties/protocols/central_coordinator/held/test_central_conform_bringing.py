@@ -49,6 +49,13 @@ def test_runs_in_which_offsets_are_brought_conform(resumes: float) -> None:
     assert all("register_again" in outcomes[seed].covered for seed in brought)
 
 
+def test_who_was_paused_beyond_its_lease_has_finished_what_it_tells_later() -> None:
+    """It lets go, as all suppose, before it can say so; a coordinator is brought all of it."""
+    outcome = conform_lines(traced(1_074).lines)
+
+    assert outcome.verdict is Verdict.CONFORMS, outcome.reason
+
+
 def test_what_was_proved_holds_in_every_state_of_a_run() -> None:
     """Promises and lemmas, evaluated where the replay comes."""
     outcome = conform_lines(run(BROUGHT), invariants=True)

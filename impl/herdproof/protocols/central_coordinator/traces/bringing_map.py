@@ -55,6 +55,8 @@ class BringingGroup(ResumingGroup):
         """By connection whose Register is not taken yet, the partitions that it asks for."""
         self._ended: set[Key] = set()
         """Connections that the Register in hand names, and whose consumers have given them up."""
+        self._stopped: dict[Key, CentralStep] = {}
+        """By connection, the line that tells where its fetchers stopped."""
         super().__init__(values, lines)
 
     def _look(self, lines: Sequence[CentralStep]) -> None:
@@ -63,6 +65,8 @@ class BringingGroup(ResumingGroup):
         for line in lines:
             if line.action in REGISTERED and line.outcome == "accepted":
                 named[line.member] = self._keys[id(line)]
+            if line.action == "on_lost_connection":
+                self._stopped[self._keys[id(line)]] = line
             if line.brought:
                 self._bringing.add(self._keys[id(line)])
                 self._brought.update(named[name] for name in line.former if name in named)
@@ -75,12 +79,25 @@ class BringingGroup(ResumingGroup):
 
     def stops(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """It has finished so much since it was heard; that it lets go is supposed later."""
-        m, calls = told["m"], list[Call]()
-        for p, offset in self._places(told.line):
+        return [self._finished(told["m"], told.line, s)]
+
+    def _finished(self, m: Any, line: CentralStep, s: State) -> list[Call]:
+        """It has consumed as far as it tells as it lets go."""
+        calls = list[Call]()
+        for p, offset in self._places(line):
             if s.fetching[m, p] and offset > s.position[m, p]:
                 calls += [("produce", (p,))] * (offset - max(s.end[p], s.position[m, p]))
                 calls += [("consume", (m, p))] * (offset - s.position[m, p])
-        return [calls]
+        return calls
+
+    def _let_go(self, s: State, b: Any, time_ns: int) -> list[Call]:
+        """As before; who tells only later how far it was, as it was paused, had come so far."""
+        calls, stood_for = list[Call](), self._values.standing["Member"].stood_for
+        for action, (m, *rest) in super()._let_go(s, b, time_ns):
+            line = self._stopped.get(stood_for(m))
+            calls += [] if line is None else self._finished(m, line, s)
+            calls.append((action, (m, *rest)))
+        return calls
 
     def asks(self, told: DecodedLine, s: State) -> Iterable[Way]:
         """A Register is sent; one that brings something, where it is taken."""
