@@ -224,9 +224,11 @@ class BrokerGroup:
         return self._servers.home(name) / "server.log"
 
     def _complaints(self) -> str:
-        """The ends of what the members have printed."""
+        """The ends of what the members have printed, and who of them has ended."""
         return "\n".join(
-            f"{name}: {self._log(name).read_text(errors='replace')[-800:]}" for name in self._read
+            f"{name}{'' if self._servers.alive(name) else ' (it has ended)'}: "
+            f"{self._log(name).read_text(errors='replace')[-800:]}"
+            for name in self._read
         )
 
     def __enter__(self) -> Self:

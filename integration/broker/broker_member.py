@@ -153,12 +153,13 @@ def kafka_python(member: argparse.Namespace) -> None:
     """
     kafka-python's consumer, which is asked what it has where it hands records out.
 
-    With a listener, and its topic said by `subscribe`, 3.0.12 was seen to hang as it joined.
+    With a listener, and its topic said by `subscribe`, 3.0.12 was seen to hang as it joined. While
+    no broker can be reached it raises out of `poll` what can be tried again: so it is.
     """
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.errors import FencedInstanceIdError
+    from kafka.errors import FencedInstanceIdError, RetriableError
 
     chosen = RangePartitionAssignor if member.assignor == "range" else CooperativeStickyAssignor
     told, known = Told(member), None
@@ -166,7 +167,11 @@ def kafka_python(member: argparse.Namespace) -> None:
     consumer = KafkaConsumer(member.topic, **said, **python_settings(member))
     try:
         while not over:
-            polled = consumer.poll(POLL_MS).values()
+            try:
+                polled = consumer.poll(POLL_MS).values()
+            except RetriableError as refusal:
+                print(f"polls again: {refusal!r}", file=sys.stderr, flush=True)
+                continue
             has = (consumer._coordinator._generation.generation_id, consumer.assignment())
             if polled and has != known:  # else it may be about to join
                 known = has
