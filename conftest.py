@@ -1,6 +1,6 @@
 """What all suites share: Hypothesis' settings, no silent skips in CI, measurements in the summary.
 
-Six promises:
+Seven promises:
 
 - Hypothesis never fails a test for being slow: a shared machine is.
 - Where services are promised (`CI=true`, or `HERDPROOF_DOCKER=required`), a skipped test failed:
@@ -8,6 +8,7 @@ Six promises:
   skipped all the same: it is named, and no service would change it.
 - What was collected is no garbage: thousands of tests and specs, that live until the run ends, are
   not searched for it again and again.
+- Worlds that a file's tests share (in its `@cache`d functions) are let go of when the last is done.
 - A command under test sets up the log of its process, which is this one: the next test finds it as
   it was, and nobody writes to an output that is closed by then.
 - A command under test hears Ctrl-C, also where the whole run is a shell's background job.
@@ -20,6 +21,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Generator
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.collect()  # how often all is searched depends on how much the last search has left
         gc.enable()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forget what the functions of a file of tests have kept, after its last test."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    if not isinstance(item, pytest.Function):
+        return
+    for kept in vars(item.module).values():
+        if isinstance(kept, _lru_cache_wrapper) and kept.__module__ == item.module.__name__:
+            kept.cache_clear()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -410,3 +412,18 @@ def test_more_actions_than_can_be_numbered_are_refused(monkeypatch: pytest.Monke
     assert explore(LOCK_SERVER, {"Client": 2}, faults=0).states
     with pytest.raises(UsageError, match="more than 20: take smaller sizes"):
         explore(LOCK_SERVER, {"Client": 9}, faults=0)
+
+
+def test_states_are_given_back_with_the_last_name_for_them() -> None:
+    """No circle keeps a search, whose states may be gigabytes, until the collector comes by."""
+    gc.disable()
+    try:
+        found = explore(LOCK_SERVER, {"Client": 2}, faults=1)
+        gone = weakref.ref(found)
+        assert found.states > 1
+        assert not found.branches
+        del found
+
+        assert gone() is None
+    finally:
+        gc.enable()

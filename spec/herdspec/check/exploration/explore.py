@@ -431,11 +431,14 @@ class Explorer:
         for instance, count in zip(self.ground.instances, self._taken().tolist(), strict=True):
             r.taken[instance.action.name] += count
         r.generated = sum(r.taken.values())
-        r.find_untaken = lambda: untaken(self.packing, self.rows)
-        r.find_why = lambda: why(self.packing, self.rows, r.taken)
-        r.find_impossible = lambda: impossible(self.packing, self.rows, r.taken)
-        r.find_vacuous = lambda: vacuous(self.packing, self.rows)
-        r.find_cuts = lambda: cuts_of(self.packing, self.rows, self.limit)
+        # Who has the result alone has the states with it, and frees them at once with the last name
+        # for it: this search is not kept by them, as it would be by a circle, for the collector.
+        packing, rows, taken, limit = self.packing, engine.rows, r.taken, self.limit
+        r.find_untaken = lambda: untaken(packing, rows)
+        r.find_why = lambda: why(packing, rows, taken)
+        r.find_impossible = lambda: impossible(packing, rows, taken)
+        r.find_vacuous = lambda: vacuous(packing, rows)
+        r.find_cuts = lambda: cuts_of(packing, rows, limit)
         self._judge()
 
     def _judge(self) -> None:
