@@ -8,10 +8,11 @@ Source: apache/kafka, `ClassicGroup` (validateDeleteGroup, validateOffsetCommit)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from herdspec import action, command, require, weak
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure
+from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import GroupWrite
 from herdspec.protocols.group_protocol.variants.administered import AdministeredGroup, Partition
 from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
@@ -57,16 +58,9 @@ def delete_and_remember(self: AdministeredGroup, p: Partition) -> None:
 CALM = ("lose", "session_time_out", "poll_time_out", "close", "kill", "appear", "doubt")
 """Actions that the flaws' stories do without."""
 
-
-def _flaw(
-    failures: dict[str, Failure], name: str, *, faults: int = 2, brokers: int = 1,
-    **functions: Callable[..., object],
-) -> Flaw:  # fmt: skip
-    variant = "".join(word.title() for word in name.split("_"))
-    sizes = {"Broker": brokers, "Member": 1, "Partition": 1}
-    made = ADMINISTERED_HELD.replace(variant, **functions).drop(variant, *CALM)
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="administered")
-
+_flaw = partial(
+    flaw_of_form, form="administered", spec=ADMINISTERED_HELD, faults=2, members=1, without=CALM
+)
 
 ADMINISTERED_FLAWS = {
     "deleted_with_members": _flaw(

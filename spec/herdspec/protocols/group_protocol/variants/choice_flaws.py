@@ -9,10 +9,11 @@ Source: apache/kafka, `ClassicGroup.selectProtocol`, `GroupMetadataManager.class
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from herdspec import Specification, action, command, require, weak
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec import action, command, require, weak
+from herdspec.protocols.flaws import Failure
+from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import GroupWrite
 from herdspec.protocols.group_protocol.variants.choice import (
     Assignor,
@@ -74,16 +75,10 @@ CALM = (
 )  # fmt: skip
 """Actions that the flaws' stories do without."""
 
-
-def _flaw(
-    failures: dict[str, Failure], name: str, spec: Specification = CHOICE_HELD, *,
-    faults: int = 0, members: int = 2, **functions: Callable[..., object],
-) -> Flaw:  # fmt: skip
-    variant = "".join(word.title() for word in name.split("_"))
-    sizes = {"Broker": 1, "Member": members, "Partition": 1, "Assignor": 2}
-    made = spec.replace(variant, **functions).drop(variant, *CALM)
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="choice")
-
+_flaw = partial(
+    flaw_of_form, form="choice", spec=CHOICE_HELD, faults=0, other_sizes={"Assignor": 2},
+    without=CALM,
+)  # fmt: skip
 
 CHOICE_FLAWS = {
     "leaders_protocol": _flaw(
@@ -127,13 +122,15 @@ CHOICE_FLAWS = {
     "only_the_chosen_is_stored": _flaw(
         {"nobody_is_refused_who_fits": Failure(17, "handle_join_group")},
         "only_the_chosen_is_stored",
-        CHOICE_HELD.with_properties(nobody_is_refused_who_fits).drop("Kept", "change_protocols"),
+        spec=CHOICE_HELD.with_properties(nobody_is_refused_who_fits).drop(
+            "Kept", "change_protocols"
+        ),
         faults=1,
     ),
     "held_to_what_it_was": _flaw(
         {"nobody_is_refused_for_what_it_was": Failure(19, "handle_join_group")},
         "held_to_what_it_was",
-        CHOICE_HELD.with_properties(nobody_is_refused_for_what_it_was),
+        spec=CHOICE_HELD.with_properties(nobody_is_refused_for_what_it_was),
         faults=1,
         members=1,
     ),

@@ -8,9 +8,10 @@ Source: apache/kafka, KIP-429 and pull request 9656.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure
+from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.mistakes import only_the_generation
 from herdspec.protocols.group_protocol.variants.cooperative import (
     CooperativeGroup,
@@ -24,14 +25,7 @@ def nothing_new(self: CooperativeGroup, m: Member) -> bool:
     return self.belongs_already(m)
 
 
-def _flaw(
-    failures: dict[str, Failure], name: str, *, faults: int = 0, **functions: Callable[..., object]
-) -> Flaw:
-    variant = "".join(word.title() for word in name.split("_"))
-    sizes = {"Broker": 1, "Member": 2, "Partition": 1}
-    made = COOPERATIVE_HELD.replace(variant, **functions)
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="cooperative")
-
+_flaw = partial(flaw_of_form, form="cooperative", spec=COOPERATIVE_HELD, faults=0)
 
 COOPERATIVE_FLAWS = {
     "revoked_commits": _flaw(

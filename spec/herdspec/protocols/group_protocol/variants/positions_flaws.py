@@ -10,10 +10,11 @@ Source: apache/kafka, `ConsumerCoordinator`, `SubscriptionState`; KIP-447 (UNSTA
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from herdspec import Nat, require
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure
+from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import MemberState
 from herdspec.protocols.group_protocol.variants.positions import (
     Member,
@@ -64,16 +65,9 @@ def what_was_handed_out(self: PositionedGroup, m: Member, p: Partition) -> Nat:
 CALM = ("lose_session", "doubt", "lose", "expire", "session_time_out", "poll_time_out", "close")
 """Actions that the flaws' stories do without."""
 
-
-def _flaw(
-    failures: dict[str, Failure], name: str, *, faults: int = 1, members: int = 1,
-    without: tuple[str, ...] = (), **functions: Callable[..., object],
-) -> Flaw:  # fmt: skip
-    variant = "".join(word.title() for word in name.split("_"))
-    sizes = {"Broker": 1, "Member": members, "Partition": 1}
-    made = POSITIONS_HELD.replace(variant, **functions).drop(variant, *CALM, *without)
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="positions")
-
+_flaw = partial(
+    flaw_of_form, form="positions", spec=POSITIONS_HELD, faults=1, members=1, without=CALM
+)
 
 POSITIONS_FLAWS = {
     "late_offsets_used": _flaw(
@@ -101,7 +95,7 @@ POSITIONS_FLAWS = {
         },
         "start_unstored",
         faults=2,
-        without=("notice_lost",),
+        without=(*CALM, "notice_lost"),
         resolve_start=begin_at_once,
     ),
     "error_taken_for_nothing": _flaw(
@@ -125,7 +119,7 @@ POSITIONS_FLAWS = {
             "nothing_is_skipped": Failure(38, "update_fetch_positions"),
         },
         "commits_what_is_at_work",
-        without=("commit",),
+        without=(*CALM, "commit"),
         committable=what_was_handed_out,
     ),
 }

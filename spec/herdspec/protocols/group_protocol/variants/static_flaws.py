@@ -9,10 +9,11 @@ Source: apache/kafka, KIP-345, KIP-814; `GroupMetadataManager.updateStaticMember
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from herdspec import Specification, initial, require
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec import initial, require
+from herdspec.protocols.flaws import Failure
+from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import GroupAnswer
 from herdspec.protocols.group_protocol.variants.static import (
     Instance,
@@ -81,33 +82,24 @@ CALM = (
 )  # fmt: skip
 """Actions that the flaws' stories do without."""
 
-
-def _flaw(
-    failures: dict[str, Failure], name: str, spec: Specification, *without: str, faults: int = 2,
-    **functions: Callable[..., object],
-) -> Flaw:  # fmt: skip
-    variant = "".join(word.title() for word in name.split("_"))
-    sizes = {"Broker": 1, "Member": 2, "Instance": 1, "Partition": 1}
-    made = spec.replace(variant, some_topics=lives_of_one, **functions).drop(
-        variant, *CALM, *without
-    )
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="static")
-
+_flaw = partial(
+    flaw_of_form, form="static", faults=2, other_sizes={"Instance": 1}, some_topics=lives_of_one
+)
 
 STATIC_FLAWS = {
     "former_life_commits": _flaw(
         {"exclusive_fenced": Failure(25, "handle_offset_commit")},
         "former_life_commits",
-        STATIC_HELD,
-        "appear",
+        spec=STATIC_HELD,
+        without=(*CALM, "appear"),
         handle_offset_commit=commit_of_any_life,
         accepts_offset=owns_by_instance,
     ),
     "leader_comes_back_as_follower": _flaw(
         {"settles": Failure(26, "heartbeat")},
         "leader_comes_back_as_follower",
-        static_without_stopping(),
-        "consume",
+        spec=static_without_stopping(),
+        without=(*CALM, "consume"),
         answer_join=follow_in_any_case,
     ),
     "subscription_changed_unnoticed": _flaw(
@@ -116,9 +108,8 @@ STATIC_FLAWS = {
             "settles": Failure(25, "heartbeat"),
         },
         "subscription_changed_unnoticed",
-        static_without_stopping(),
-        "consume",
-        "appear",
+        spec=static_without_stopping(),
+        without=(*CALM, "consume", "appear"),
         faults=1,
         wants_the_same=never_mind,
     ),

@@ -9,10 +9,11 @@ Source: apache/kafka, `AbstractCoordinator.rejoinNeeded` (003 resets it once a j
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from herdspec import action, command, require, weak
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure
+from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import Awaited, GroupAnswer, MemberState
 from herdspec.protocols.group_protocol.variants.subscriptions import (
     Member,
@@ -54,16 +55,9 @@ def read_on(self: ResubscribingGroup, m: Member, p: Partition) -> None:
 CALM = ("lose", "expire", "session_time_out", "poll_time_out", "close", "kill", "appear")
 """Actions that the flaws' stories do without."""
 
-
-def _flaw(
-    failures: dict[str, Failure], name: str, *, faults: int = 1, members: int = 1,
-    **functions: Callable[..., object],
-) -> Flaw:  # fmt: skip
-    variant = "".join(word.title() for word in name.split("_"))
-    sizes = {"Broker": 1, "Member": members, "Partition": 1}
-    made = SUBSCRIPTIONS_HELD.replace(variant, **functions).drop(variant, *CALM)
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="subscriptions")
-
+_flaw = partial(
+    flaw_of_form, form="subscriptions", spec=SUBSCRIPTIONS_HELD, faults=1, members=1, without=CALM
+)
 
 SUBSCRIPTION_FLAWS = {
     "change_lost_in_join": _flaw(
