@@ -121,6 +121,26 @@ def test_an_enum_with_an_equality_of_its_own_is_refused() -> None:
         from_source(f"{text}    odd: Odd = Odd.A\n", "Tiny")
 
 
+MIXINS = {
+    "before Spec": ("Mixin, Spec", "    @action\n    def go(self) -> None:\n        pass\n"),
+    "after Spec": ("Spec, Mixin", "    @action\n    def go(self) -> None:\n        pass\n"),
+    "before a spec": ("Mixin, Whole", "    def __setattr__(self, name, value):\n        pass\n"),
+    "with a field": ("Mixin, Spec", "    more: bool = False\n"),
+}
+
+
+@pytest.mark.parametrize("mixin", MIXINS)
+def test_a_base_that_is_no_spec_is_refused(mixin: str) -> None:
+    """Its body was not checked, nor its actions read after Spec: Python alone would see them."""
+    bases, body = MIXINS[mixin]
+    text = (
+        f'from herdspec import *\n\nclass Whole(Spec):\n    """A spec."""\n\n'
+        f'class Mixin:\n{body}\nclass Tiny({bases}):  # here\n    """A spec."""\n'
+    )
+
+    assert "the base `Mixin` of the class Tiny, which is no spec" in str(refused(text))
+
+
 def test_an_action_that_belongs_to_no_spec_is_refused() -> None:
     """A marked function outside of the class is no part of the spec."""
     text = HEADER + "@action{}\ndef go(self: Tiny) -> None:\n    self.flag = True\n"
