@@ -8,7 +8,7 @@ clients were answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Refused
@@ -259,12 +259,13 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
         self._ask(m, request)
 
     def _protocols(self, m: c.Member) -> tuple[GroupProtocol, ...]:
-        """The protocols that a JoinGroup lists; all say the same of a member."""
-        topics = tuple(place(p)[0] for p in Partition if self._asks_for(m, p))
-        return tuple(GroupProtocol(name, write_subscription(topics)) for name in self._names(m))
+        """The protocols that a JoinGroup lists."""
+        return self._subscribed_by(m, "plan")
 
-    def _names(self, m: c.Member) -> Iterable[str]:  # noqa: ARG002 - of a variant
-        return ("plan",)
+    def _subscribed_by(self, m: c.Member, *names: str) -> tuple[GroupProtocol, ...]:
+        """Protocols of these names; all say the same of a member."""
+        topics = tuple(place(p)[0] for p in Partition if self._asks_for(m, p))
+        return tuple(GroupProtocol(name, write_subscription(topics)) for name in names)
 
     def _asks_for(self, m: c.Member, p: c.Partition) -> bool:
         return bool(self._s.interest[m, p])

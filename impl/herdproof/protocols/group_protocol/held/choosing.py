@@ -6,7 +6,7 @@ A protocol is one of as many names as there are assignors; all of them say the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import varied
@@ -23,6 +23,7 @@ from herdproof.protocols.group_protocol.coordinator.states import GroupState
 from herdproof.protocols.group_protocol.held.adapter import ANSWERED, HeldCoordinators
 from herdproof.protocols.group_protocol.messages import (
     Error,
+    GroupProtocol,
     GroupResponse,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -83,8 +84,9 @@ class HeldChoosing(HeldCoordinators):
         if isinstance(told, JoinGroupResponse) and told.error is Error.NONE:
             s.uses[m] = assignor(told.protocol_name)
 
-    def _names(self, m: c.Member) -> Iterable[str]:
-        return (f"a{a.index}" for a in c.Assignor if self._s.supports[m, a])
+    def _protocols(self, m: c.Member) -> tuple[GroupProtocol, ...]:
+        names = (f"a{a.index}" for a in c.Assignor if self._s.supports[m, a])
+        return self._subscribed_by(m, *names)
 
     def _store_generation(self) -> tuple[c.Member | None, c.Assignor | None]:  # type: ignore[override]
         leader = super()._store_generation()
