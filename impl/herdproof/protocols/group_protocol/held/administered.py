@@ -30,7 +30,7 @@ from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROU
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol import spec as c
-from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
+from herdspec.protocols.group_protocol.variants.administered.properties import ADMINISTERED_HELD
 
 
 @beside(ADMINISTERED_HELD)

@@ -31,8 +31,8 @@ from herdproof.protocols.group_protocol.messages import (
 from herdproof.protocols.group_protocol.steps import GroupAction
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member
-from herdspec.protocols.group_protocol.variants import choice as c
-from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
+from herdspec.protocols.group_protocol.variants.choice import spec as c
+from herdspec.protocols.group_protocol.variants.choice.properties import CHOICE_HELD
 
 
 def assignor(name: str | None) -> c.Assignor | None:

@@ -17,7 +17,7 @@ from herdproof.protocols.group_protocol.held.choosing import ListsUnnoticed
 from herdproof.protocols.group_protocol.messages import JoinGroupRequest
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.group_protocol.variants.subscriptions_properties import SUBSCRIPTIONS_HELD
+from herdspec.protocols.group_protocol.variants.subscriptions.properties import SUBSCRIPTIONS_HELD
 
 
 @beside(SUBSCRIPTIONS_HELD)

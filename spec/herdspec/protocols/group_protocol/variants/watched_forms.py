@@ -16,18 +16,18 @@ from herdspec.protocols.group_protocol.values import (
     GroupWrite,
     MemberState,
 )
-from herdspec.protocols.group_protocol.variants.administered import AdministeredGroup
-from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED
-from herdspec.protocols.group_protocol.variants.choice import Assignor, ChoosingGroup
-from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE
-from herdspec.protocols.group_protocol.variants.positions import (
+from herdspec.protocols.group_protocol.variants.administered.properties import ADMINISTERED
+from herdspec.protocols.group_protocol.variants.administered.spec import AdministeredGroup
+from herdspec.protocols.group_protocol.variants.choice.properties import CHOICE
+from herdspec.protocols.group_protocol.variants.choice.spec import Assignor, ChoosingGroup
+from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS
+from herdspec.protocols.group_protocol.variants.positions.spec import (
     Member,
     OffsetFetch,
     OffsetReset,
     Partition,
     PositionedGroup,
 )
-from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
 from herdspec.protocols.group_protocol.watched import (
     WATCHED,
     a_client_goes_from_state_to_state,

@@ -20,7 +20,7 @@ from herdspec.protocols.group_protocol.values import (
     GroupWrite,
     MemberState,
 )
-from herdspec.protocols.group_protocol.variants.choice import Assignor, ChoosingGroup, Member
+from herdspec.protocols.group_protocol.variants.choice.spec import Assignor, ChoosingGroup, Member
 
 # ── Promises ────────────────────────────────────────────────────────────────────────────────
 

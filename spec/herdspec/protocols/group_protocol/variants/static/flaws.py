@@ -1,8 +1,8 @@
 """
 Flaws of static members: each is static membership with one mistake.
 
-Two are Kafka's own, of older versions or still; what must come of each is declared, as in
-`flaws.py`.
+Two are Kafka's own, of older versions or still; what must come of each is declared, as in the
+protocol's `flaws.py`.
 
 Source: apache/kafka, KIP-345, KIP-814; `GroupMetadataManager.updateStaticMemberThenRebalance…`.
 """
@@ -15,15 +15,15 @@ from herdspec import initial, require
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import GroupAnswer
-from herdspec.protocols.group_protocol.variants.static import (
+from herdspec.protocols.group_protocol.variants.static.properties import (
+    STATIC_HELD,
+    static_without_stopping,
+)
+from herdspec.protocols.group_protocol.variants.static.spec import (
     Instance,
     Member,
     Partition,
     StaticGroup,
-)
-from herdspec.protocols.group_protocol.variants.static_properties import (
-    STATIC_HELD,
-    static_without_stopping,
 )
 
 # ── A world in which each is seen, and the mistakes  ──────────────────────────────────────────

@@ -3,7 +3,8 @@ Flaws of fetch positions: each is a client with one mistake.
 
 `late_offsets_used` was our own client's, of cooperative members, before it was done; the start that
 is not stored is Kafka's client's, and so is a commit of what was only handed out, where records are
-handled by somebody else than who polls. What must come of each is declared, as in `flaws.py`.
+handled by somebody else than who polls. What must come of each is declared, as in the protocol's
+`flaws.py`.
 
 Source: apache/kafka, `ConsumerCoordinator`, `SubscriptionState`; KIP-447 (UNSTABLE_OFFSET_COMMIT).
 """
@@ -16,14 +17,14 @@ from herdspec import Nat, require
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import MemberState
-from herdspec.protocols.group_protocol.variants.positions import (
+from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS_HELD
+from herdspec.protocols.group_protocol.variants.positions.spec import (
     Member,
     OffsetFetch,
     OffsetReset,
     Partition,
     PositionedGroup,
 )
-from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS_HELD
 
 # ── The mistakes ────────────────────────────────────────────────────────────────────────────
 

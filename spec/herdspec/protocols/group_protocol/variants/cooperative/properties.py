@@ -13,7 +13,7 @@ from herdspec.protocols.group_protocol.properties import (
     settles,
 )
 from herdspec.protocols.group_protocol.values import GroupAnswer
-from herdspec.protocols.group_protocol.variants.cooperative import (
+from herdspec.protocols.group_protocol.variants.cooperative.spec import (
     CooperativeGroup,
     Member,
     Partition,

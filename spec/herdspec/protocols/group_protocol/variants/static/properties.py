@@ -26,7 +26,7 @@ from herdspec.protocols.group_protocol.values import (
     GroupWrite,
     MemberState,
 )
-from herdspec.protocols.group_protocol.variants.static import Member, Partition, StaticGroup
+from herdspec.protocols.group_protocol.variants.static.spec import Member, Partition, StaticGroup
 
 # ── Said anew ───────────────────────────────────────────────────────────────────────────────
 

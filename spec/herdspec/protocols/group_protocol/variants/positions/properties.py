@@ -23,7 +23,7 @@ from herdspec.protocols.group_protocol.values import (
     GroupState,
     MemberState,
 )
-from herdspec.protocols.group_protocol.variants.positions import (
+from herdspec.protocols.group_protocol.variants.positions.spec import (
     Member,
     OffsetFetch,
     OffsetReset,

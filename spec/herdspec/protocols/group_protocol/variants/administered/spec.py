@@ -10,7 +10,7 @@ all offsets that were taken before are stored.
 
 What it does to the contract's sentences, in writing: offsets go back, and generations begin anew,
 where and when somebody outside wants it, so that these sentences are said anew
-(`administered_properties.py`); and whatever a commit from outside skips counts as finished.
+(`properties.py`); and whatever a commit from outside skips counts as finished.
 
 Source: apache/kafka, `GroupCoordinatorShard` (deleteGroups, deleteOffsets),
 `ClassicGroup.validateOffsetCommit`.

@@ -2,7 +2,7 @@
 Flaws of a choice among protocols: each is the choice with one mistake.
 
 Two are Kafka's own, and our coordinator's, which does the same: the choice as it is, held to what
-it does not promise. What must come of each is declared, as in `flaws.py`.
+it does not promise. What must come of each is declared, as in the protocol's `flaws.py`.
 
 Source: apache/kafka, `ClassicGroup.selectProtocol`, `GroupMetadataManager.classicGroupJoin`.
 """
@@ -15,16 +15,16 @@ from herdspec import action, command, require, weak
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import GroupWrite
-from herdspec.protocols.group_protocol.variants.choice import (
+from herdspec.protocols.group_protocol.variants.choice.properties import (
+    CHOICE_HELD,
+    nobody_is_refused_for_what_it_was,
+    nobody_is_refused_who_fits,
+)
+from herdspec.protocols.group_protocol.variants.choice.spec import (
     Assignor,
     ChoosingGroup,
     Member,
     Partition,
-)
-from herdspec.protocols.group_protocol.variants.choice_properties import (
-    CHOICE_HELD,
-    nobody_is_refused_for_what_it_was,
-    nobody_is_refused_who_fits,
 )
 
 # ── A world in which one is seen, and the mistakes ──────────────────────────────────────────

@@ -28,7 +28,7 @@ from herdspec.protocols.group_protocol.values import (
     GroupWrite,
     MemberState,
 )
-from herdspec.protocols.group_protocol.variants.subscriptions import (
+from herdspec.protocols.group_protocol.variants.subscriptions.spec import (
     Member,
     Partition,
     ResubscribingGroup,

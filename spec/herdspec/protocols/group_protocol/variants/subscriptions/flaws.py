@@ -1,7 +1,7 @@
 """
 Flaws of subscriptions that change: each is that form with one mistake, as found in real clients.
 
-What must come of each is declared, as in `flaws.py`.
+What must come of each is declared, as in the protocol's `flaws.py`.
 
 Source: apache/kafka, `AbstractCoordinator.rejoinNeeded` (003 resets it once a join has succeeded),
 `GroupMetadataManager.classicGroupJoin`, `SubscriptionState`.
@@ -15,12 +15,12 @@ from herdspec import action, command, require, weak
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import Awaited, GroupAnswer, MemberState
-from herdspec.protocols.group_protocol.variants.subscriptions import (
+from herdspec.protocols.group_protocol.variants.subscriptions.properties import SUBSCRIPTIONS_HELD
+from herdspec.protocols.group_protocol.variants.subscriptions.spec import (
     Member,
     Partition,
     ResubscribingGroup,
 )
-from herdspec.protocols.group_protocol.variants.subscriptions_properties import SUBSCRIPTIONS_HELD
 
 
 @action(fair=weak)

@@ -38,7 +38,7 @@ from herdspec.protocols.group_protocol.values import (
     GroupWrite,
     MemberState,
 )
-from herdspec.protocols.group_protocol.variants.administered import (
+from herdspec.protocols.group_protocol.variants.administered.spec import (
     AdministeredGroup,
     Member,
     Partition,

@@ -1,7 +1,7 @@
 """
 Flaws of groups that somebody administers: each is the variant with one mistake.
 
-What must come of each is declared, as in `flaws.py`.
+What must come of each is declared, as in the protocol's `flaws.py`.
 
 Source: apache/kafka, `ClassicGroup` (validateDeleteGroup, validateOffsetCommit), KIP-496.
 """
@@ -14,8 +14,11 @@ from herdspec import action, command, require, weak
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.values import GroupWrite
-from herdspec.protocols.group_protocol.variants.administered import AdministeredGroup, Partition
-from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
+from herdspec.protocols.group_protocol.variants.administered.properties import ADMINISTERED_HELD
+from herdspec.protocols.group_protocol.variants.administered.spec import (
+    AdministeredGroup,
+    Partition,
+)
 
 
 def in_any_state(self: AdministeredGroup) -> bool:

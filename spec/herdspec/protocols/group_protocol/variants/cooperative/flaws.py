@@ -1,7 +1,8 @@
 """
 Flaws of cooperative members: each is cooperative rebalancing with one mistake.
 
-The first is Kafka's own coordinator's. What must come of each is declared, as in `flaws.py`.
+The first is Kafka's own coordinator's. What must come of each is declared, as in the protocol's
+`flaws.py`.
 
 Source: apache/kafka, KIP-429 and pull request 9656.
 """
@@ -13,11 +14,11 @@ from functools import partial
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.group_protocol.flaws import flaw_of_form
 from herdspec.protocols.group_protocol.mistakes import only_the_generation
-from herdspec.protocols.group_protocol.variants.cooperative import (
+from herdspec.protocols.group_protocol.variants.cooperative.properties import COOPERATIVE_HELD
+from herdspec.protocols.group_protocol.variants.cooperative.spec import (
     CooperativeGroup,
     Member,
 )
-from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE_HELD
 
 
 def nothing_new(self: CooperativeGroup, m: Member) -> bool:
