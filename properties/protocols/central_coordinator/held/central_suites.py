@@ -92,19 +92,19 @@ def ends(hunt: Hunt) -> Found | None:
 # ── The tests of the cores ──────────────────────────────────────────────────────────────────
 
 CORE_TESTS = (
-    "protocols.central_coordinator.coordinator.test_central_core",
-    "protocols.central_coordinator.coordinator.test_central_core_changes",
-    "protocols.central_coordinator.coordinator.test_central_core_members",
-    "protocols.central_coordinator.coordinator.test_central_core_offsets",
-    "protocols.central_coordinator.coordinator.test_central_core_peers",
-    "protocols.central_coordinator.coordinator.test_central_core_writes",
-    "protocols.central_coordinator.coordinator.test_central_core_zookeeper",
-    "protocols.central_coordinator.coordinator.test_central_core_queues",
+    "protocols.central_coordinator.coordinator.rebalancing.test_central_core",
+    "protocols.central_coordinator.coordinator.rebalancing.test_central_core_changes",
+    "protocols.central_coordinator.coordinator.members.test_central_core_members",
+    "protocols.central_coordinator.coordinator.stored.test_central_core_offsets",
+    "protocols.central_coordinator.coordinator.members.test_central_core_peers",
+    "protocols.central_coordinator.coordinator.stored.test_central_core_writes",
+    "protocols.central_coordinator.coordinator.stored.test_central_core_zookeeper",
+    "protocols.central_coordinator.coordinator.rebalancing.test_central_core_queues",
     "consuming.test_assignment",
     "protocols.central_coordinator.client.test_central_consumer",
     "protocols.central_coordinator.client.test_central_consumer_connections",
     "protocols.central_coordinator.wire.test_wire",
-    "protocols.central_coordinator.coordinator.test_central_core_former",
+    "protocols.central_coordinator.coordinator.members.test_central_core_former",
     "protocols.central_coordinator.client.test_central_former",
 )
 """Their scenarios are run here: tests without fixtures, and without Hypothesis' chance."""

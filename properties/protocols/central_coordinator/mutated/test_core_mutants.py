@@ -36,7 +36,7 @@ from properties.protocols.central_coordinator.mutated.ladder import (
 from properties.protocols.central_coordinator.mutated.made import CORES, Mutant, drawn, mutants
 from properties.protocols.central_coordinator.mutated.survivors import NEVER, SURVIVORS
 
-OFFSETS = ("protocols.central_coordinator.coordinator.test_central_core_offsets",)
+OFFSETS = ("protocols.central_coordinator.coordinator.stored.test_central_core_offsets",)
 """Tests of who may say what is consumed: the slice of every day is held against these alone."""
 SLICE = 5
 NO_BARRIER = (

@@ -28,7 +28,7 @@ from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATO
 from herdspec.protocols.central_coordinator.spec import Phase as SpecPhase
 from properties.protocols.central_coordinator.coordinator.core_world import GROUP, PATHS, elected
 
-PAGE = Path(__file__).parents[4] / "docs" / "central_coordinator.md"
+PAGE = Path(__file__).parents[5] / "docs" / "central_coordinator.md"
 Transition = tuple[Phase, Phase]
 TRANSITIONS = [(p, q) for p in Phase for q in Phase if q in NEXT[p]]
 OTHERS = [(p, q) for p in Phase for q in Phase if (p, q) not in TRANSITIONS]
