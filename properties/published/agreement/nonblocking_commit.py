@@ -11,7 +11,7 @@ failure", of AC1.
 from __future__ import annotations
 
 from herdspec import action, require, specification
-from properties.published.atomic_commit import (
+from properties.published.agreement.atomic_commit import (
     ATOMIC_COMMIT,
     AtomicCommit,
     Decision,
