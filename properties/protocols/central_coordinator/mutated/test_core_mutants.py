@@ -1,7 +1,7 @@
 """
 Mistakes made by rule in the cores of system B: each is noticed, or survives for a written reason.
 
-The mistakes of `held/central_mutants.py` are those that somebody thought of; these are drawn. The
+The mistakes of `central_mutants.py` are those that somebody thought of; these are drawn. The
 machine that hunts them is tested in the short part, on a few.
 """
 

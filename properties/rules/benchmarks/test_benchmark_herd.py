@@ -21,7 +21,7 @@ from benchmarks.herd_members import HABITS
 from benchmarks.processes import NoFigures
 from herdspec.protocols.self_rebalancing.flaws import DRAFTED
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 QUICK = ("members_4", "drafted_members_4", "central_members_4", "kafka08_members_4")
 
 

@@ -20,7 +20,7 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdproof.protocols.central_coordinator.traces.writes import sent_again
 from herdspec.check.conformance.conform import Outcome, Verdict
-from properties.protocols.central_coordinator.held.test_central_conform import run, shown
+from properties.protocols.central_coordinator.held.traces.test_central_conform import run, shown
 
 
 @pytest.mark.parametrize(

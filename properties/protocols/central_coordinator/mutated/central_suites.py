@@ -1,7 +1,7 @@
 """
 What a mutant of system B's cores is hunted with, suite by suite, until one of them catches it.
 
-    python -m properties.protocols.central_coordinator.held.central_suites
+    python -m properties.protocols.central_coordinator.mutated.central_suites
 
 hunts all of them, and renews the table of docs/central_coordinator.md.
 
@@ -28,7 +28,7 @@ import pytest
 from herdproof.protocols.central_coordinator.judged.world_promises import AT_AN_END
 from herdproof.protocols.central_coordinator.simulated.random_runs import Config
 from herdproof.protocols.central_coordinator.simulated.world import Run, RunOutcome
-from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Mutant
+from properties.protocols.central_coordinator.mutated.central_mutants import MUTANTS, Mutant
 
 PAGE = Path(__file__).parents[4] / "docs" / "central_coordinator.md"
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.bars import Bar, are_kept
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAMS = ("audit", "broker", "failover", "herd", "hostile", "rebalance")
 
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import failover_group, failover_kafka
 from benchmarks.failover_group import longest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 )
 from herdproof.testing import LocalBroker
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1"
 
 # ── Kafka's wire ────────────────────────────────────────────────────────────────────────────

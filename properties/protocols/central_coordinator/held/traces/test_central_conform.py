@@ -407,7 +407,7 @@ def test_traces_of_two_runs_are_not_replayed_together(tmp_path: Path) -> None:
 
 # ── What is documented ──────────────────────────────────────────────────────────────────────
 
-DOCS = (Path(__file__).parents[4] / "docs" / "central_trace.md").read_text()
+DOCS = (Path(__file__).parents[5] / "docs" / "central_trace.md").read_text()
 
 
 def test_every_field_is_documented() -> None:

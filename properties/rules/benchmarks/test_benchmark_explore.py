@@ -14,7 +14,7 @@ from benchmarks import measure
 from benchmarks.specs import GROUP
 from herdspec.check.exploration.explore import explore
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_measured_run_has_the_published_count() -> None:

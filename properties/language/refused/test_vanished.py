@@ -18,7 +18,7 @@ from herdspec import Nat, Spec, SpecError, action, always, from_source, require,
 from herdspec.check.exploration.explore import explore
 from herdspec.check.proof.proof_verdict import proved
 from herdspec.check.proof.prove import prove
-from properties.language.test_refusals import refused
+from properties.language.refused.test_refusals import refused
 from properties.language.tiny import HEADER
 
 GO = "    @action\n    def go(self) -> None:\n        pass\n"

@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXECUTABLES = sorted(
     path.name
     for path in (ROOT / "benchmarks").iterdir()

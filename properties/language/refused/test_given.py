@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from herdproof.cli import app
 from herdspec import Spec, action, weak
-from properties.language.test_refusals import refused
+from properties.language.refused.test_refusals import refused
 from properties.language.tiny import HEADER
 
 AN_ACTION = "def act(self) -> None:\n        pass"

@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.traces import trace_map
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdspec.check.conformance.conform import Outcome, Verdict
-from properties.protocols.central_coordinator.held.returning_map import returning_map
+from properties.protocols.central_coordinator.held.traces.returning_map import returning_map
 
 SEEDS = range(12)
 SAID = 2

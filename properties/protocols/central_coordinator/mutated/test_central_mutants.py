@@ -14,8 +14,8 @@ import pytest
 
 from herdproof.consuming.assignment import range_assign, shares
 from herdproof.protocols.central_coordinator.simulated.random_runs import Config
-from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Change, Mutant
-from properties.protocols.central_coordinator.held.central_suites import (
+from properties.protocols.central_coordinator.mutated.central_mutants import MUTANTS, Change, Mutant
+from properties.protocols.central_coordinator.mutated.central_suites import (
     CORE_TESTS,
     PAGE,
     SUITES,
@@ -66,7 +66,7 @@ CAUGHT: dict[str, tuple[str, set[str]]] = {
 }  # fmt: skip
 """By which suite, and by which promise (any of these), error or test."""
 
-RENEW = "renew the table: python -m properties.protocols.central_coordinator.held.central_suites"
+RENEW = "renew the table: python -m properties.protocols.central_coordinator.mutated.central_suites"
 
 
 def test_every_mutant_has_its_place() -> None:
