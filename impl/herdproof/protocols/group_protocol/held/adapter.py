@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Refused
+from herdproof.conformance.adapter import Refused, varied
 from herdproof.conformance.beside import BesideTheSpec, beside
 from herdproof.consuming.consumer_protocol import (
     read_assignment,
@@ -19,6 +19,7 @@ from herdproof.consuming.consumer_protocol import (
     write_subscription,
 )
 from herdproof.protocols.group_protocol.client.core.offset_requests import to_commit
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER, ClassicGroup
 from herdproof.protocols.group_protocol.effects import (
     TopicPartition,
@@ -48,6 +49,7 @@ from herdproof.protocols.group_protocol.simulated.gated_coordinators import (
     GatedCoordinators,
     commit_of,
 )
+from herdspec.language.specification import Specification
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol import spec as c
@@ -328,3 +330,14 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
         self._done()
         owners = self._in_store().get("owner", {})
         return {p: owners.get(p) for p in Partition}
+
+
+def with_mistake(
+    adapter: type[HeldCoordinators], held: Specification,
+    cores: Mapping[str, type[GroupCoordinator]], switches: frozenset[str], spec: Specification,
+) -> type[HeldCoordinators]:  # fmt: skip
+    """The adapter of a form, of which `held` is the verified spec: with the core of a mistake."""
+    if not switches:
+        return adapter
+    (flaw,) = switches
+    return varied(adapter, held, spec, others=spec, switches=switches, core=cores[flaw])

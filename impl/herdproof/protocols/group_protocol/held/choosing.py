@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import varied
 from herdproof.conformance.beside import beside
 from herdproof.conformance.flawed import with_parts
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, StoredThen
@@ -20,7 +19,7 @@ from herdproof.protocols.group_protocol.coordinator.groups import (
 )
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.held.adapter import ANSWERED, HeldCoordinators
+from herdproof.protocols.group_protocol.held.adapter import ANSWERED, HeldCoordinators, with_mistake
 from herdproof.protocols.group_protocol.messages import (
     Error,
     GroupProtocol,
@@ -132,8 +131,4 @@ CHOOSING_CORES: Mapping[str, type[GroupCoordinator]] = {
 
 def choosing(switches: frozenset[str], spec: Specification) -> type[HeldCoordinators]:
     """The adapter of cores with this mistake, for the variant of the spec that has it, too."""
-    if not switches:
-        return HeldChoosing
-    (flaw,) = switches
-    core = CHOOSING_CORES[flaw]
-    return varied(HeldChoosing, CHOICE_HELD, spec, others=spec, switches=switches, core=core)
+    return with_mistake(HeldChoosing, CHOICE_HELD, CHOOSING_CORES, switches, spec)

@@ -34,6 +34,7 @@ from herdspec.protocols.group_protocol.watched import (
     a_commit_is_taken_from_the_owner,
     a_rebalance_has_a_reason,
     a_write_goes_its_way,
+    comes_goes_or_asks,
     who_consumes_goes_on,
 )
 
@@ -77,16 +78,10 @@ def other_protocols_are_a_reason(before: ChoosingGroup, after: ChoosingGroup) ->
         before.state == GroupState.PREPARING_REBALANCE
         or after.state != GroupState.PREPARING_REBALANCE
         or any(
-            (before.entry[m] == Entry.MEMBER and after.entry[m] != Entry.MEMBER)
-            or (before.entry[m] == Entry.PENDING and before.leaving[m] and not after.leaving[m])
+            comes_goes_or_asks(before, after, m)
             or (
                 after.joined[m]
-                and (
-                    before.entry[m] != Entry.MEMBER
-                    or before.state == GroupState.EMPTY
-                    or (before.state == GroupState.STABLE and before.leader == m)
-                    or any(before.listed_by[m, a] != after.listed_by[m, a] for a in Assignor)
-                )
+                and any(before.listed_by[m, a] != after.listed_by[m, a] for a in Assignor)
             )
             for m in Member
         )
