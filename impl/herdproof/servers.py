@@ -10,8 +10,11 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from herdproof.errors import WorldError
 from herdproof.supervisor import Supervisor
@@ -21,6 +24,29 @@ LOOK_EVERY_S = 0.02
 
 class ServerFailed(WorldError):
     """A server ended, or did not become ready in time; the message ends with its last log lines."""
+
+
+class Embedded(ABC):
+    """The base of what runs from `start` to `stop`, or within a `with`."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Begin, and wait until it serves."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it, and leave nothing behind."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
 
 
 class Servers:

@@ -11,8 +11,8 @@ from herdspec.check.proof import smtlib
 from properties.cli.test_cli import FAILS, HOLDS, NOT_ASKED, UNKNOWN, run
 
 HERE = Path(__file__).parents[1]
-LOCK = f"{HERE / 'published' / 'mypyvy_lockserv.py'}:LOCK_SERVICE"
-ALONE = f"{HERE / 'published' / 'mypyvy_lockserv.py'}:ALONE"
+LOCK = f"{HERE / 'published' / 'exclusion' / 'mypyvy_lockserv.py'}:LOCK_SERVICE"
+ALONE = f"{HERE / 'published' / 'exclusion' / 'mypyvy_lockserv.py'}:ALONE"
 COUNTER = f"{HERE / 'specs.py'}:Counter"
 CHANNELS = f"{HERE / 'language' / 'test_channels.py'}:LOCK"
 

@@ -11,7 +11,7 @@ from herdproof.cli.spec.refine import find_refinement
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_proof
 from herdspec.check.verdict import Mark, refined
 from properties.cli.files import TALLY, run
-from properties.published.allocator import REFINEMENT
+from properties.published.exclusion.allocator import REFINEMENT
 
 HOLDS, FAILS, NOT_ASKED, UNKNOWN = 0, 1, 2, 3
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from herdspec.check.simulation.simulate import simulate, starts_of
 from herdspec.engine import starts as engine_starts
 from properties.engine.readings import Numbers
 from properties.language.random_specs import sources
-from properties.published.token_ring import TOKEN_RING
+from properties.published.rings.token_ring import TOKEN_RING
 
 TEXT = '''
 from enum import Enum

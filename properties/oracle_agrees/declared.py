@@ -50,7 +50,7 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """Every spec of the corpus."""
-    for path in sorted(CORPUS.glob("*.py")):
+    for path in sorted(CORPUS.rglob("*.py"), key=lambda path: path.name):
         source = read(path)
         behind = strings_behind(path)
         for name in source.named():

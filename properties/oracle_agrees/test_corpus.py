@@ -64,7 +64,7 @@ def test_the_oracle_judges_where_herdspec_is_missing() -> None:
     )
     run = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{script}",
-         str(CORPUS / "bounds.py")], capture_output=True, text=True, check=False,
+         str(CORPUS / "values" / "bounds.py")], capture_output=True, text=True, check=False,
     )  # fmt: skip
 
     assert (run.stdout, run.stderr) == ("fails 1\n", "")

@@ -54,8 +54,8 @@ from herdspec.protocols.election.properties import ELECTION
 from properties.check.exploration.test_explore_bounds import WALKER, near
 from properties.cli.files import run as command
 from properties.language.random_specs import sources
-from properties.published.hanoi import HANOI
-from properties.published.ring_election import RING_ELECTION
+from properties.published.puzzles.hanoi import HANOI
+from properties.published.rings.ring_election import RING_ELECTION
 from properties.specs import LOCK_SERVER, TWO_PHASE_COMMIT
 
 NOT_ASKED = 2

@@ -149,7 +149,7 @@ def test_who_follows_a_page_sees_what_it_shows(
 ) -> None:
     """Whoever does what a page says, step by step in an empty folder, sees what it shows."""
     monkeypatch.chdir(tmp_path)
-    copy(ROOT / "properties" / "published" / "allocator.py", tmp_path)
+    copy(ROOT / "properties" / "published" / "exclusion" / "allocator.py", tmp_path)
     assert follow(ROOT / page, tmp_path)
 
 

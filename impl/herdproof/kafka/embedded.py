@@ -18,7 +18,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from herdproof.errors import CallerError, WorldError
@@ -26,7 +25,7 @@ from herdproof.java import QUICK_START, find_java
 from herdproof.kafka.jars import VERSION, kafka_jars
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import LOOPBACK, free_ports, refuse_a_port_in_use
-from herdproof.servers import ServerFailed, Servers, eventually
+from herdproof.servers import Embedded, ServerFailed, Servers, eventually
 from herdproof.zookeeper.client import Client
 from herdproof.zookeeper.operations import Children, Data, Exists, Found, Get, Names
 
@@ -48,7 +47,7 @@ class BrokerIdInUse(WorldError):
     """Another broker has this id in that ZooKeeper."""
 
 
-class EmbeddedKafka:
+class EmbeddedKafka(Embedded):
     """
     One running broker beside the ZooKeeper at `zookeeper` ("host:port,…", or "host:port/chroot").
 
@@ -139,17 +138,6 @@ class EmbeddedKafka:
         if self._servers is not None:
             self._servers.close()
             self._servers = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def kill(self) -> None:
         """End the broker at once (SIGKILL), as a crash would; its data stay for `restart`."""

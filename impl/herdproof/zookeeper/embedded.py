@@ -19,13 +19,12 @@ import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from herdproof.errors import CallerError
 from herdproof.java import QUICK_START, find_java
 from herdproof.ports import LOOPBACK, free_ports, refuse_a_port_in_use
-from herdproof.servers import ServerFailed, Servers, eventually
+from herdproof.servers import Embedded, ServerFailed, Servers, eventually
 from herdproof.zookeeper.jars import zookeeper_jars
 from herdproof.zookeeper.proxy import FaultProxy
 
@@ -49,7 +48,7 @@ _JVM_FLAGS = (
 """Little use of the disk; `preAllocSize` is in KiB (64 MiB by default)."""
 
 
-class EmbeddedZooKeeper:
+class EmbeddedZooKeeper(Embedded):
     """
     A running ZooKeeper of `servers` servers, numbered from 0.
 
@@ -131,17 +130,6 @@ class EmbeddedZooKeeper:
         if self._servers is not None:
             self._servers.close()
             self._servers = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def kill(self, server: int) -> None:
         """End a server at once (SIGKILL), as a crash would; its data stay for `restart`."""

@@ -20,10 +20,10 @@ import asyncio
 import struct
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Self
 
 from herdproof.errors import NotInTime, WorldError
+from herdproof.servers import Embedded
 
 LOOPBACK = "127.0.0.1"
 
@@ -41,7 +41,7 @@ class NothingSwallowed(WorldError):
     """The server did not answer in time while the replies were swallowed."""
 
 
-class FaultProxy:
+class FaultProxy(Embedded):
     """
     Forwards connections to one server, until it is told otherwise.
 
@@ -110,17 +110,6 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def cut(self) -> None:
         """Break all connections; ends `swallow_replies`, so that new ones get their replies."""

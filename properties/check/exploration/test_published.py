@@ -15,23 +15,23 @@ import pytest
 
 from herdspec.check.exploration.explore import Exploration, explore
 from herdspec.language.specification import Specification
-from properties.published.allocator import SCHEDULING_ALLOCATOR, SIMPLE_ALLOCATOR
-from properties.published.alternating_bit import ALTERNATING_BIT
-from properties.published.atomic_commit import ATOMIC_COMMIT
-from properties.published.bakery import BAKERY
-from properties.published.byzantine_broadcast import BYZANTINE_BROADCAST
-from properties.published.checkpoint_leases import CHECKPOINT_LEASES, OPTIMISED
-from properties.published.game_of_life import GAME_OF_LIFE
-from properties.published.hanoi import HANOI
-from properties.published.lamport_mutex import LAMPORT_MUTEX
-from properties.published.nonblocking_commit import NONBLOCKING_COMMIT, WRONG_COMMIT
-from properties.published.paxos_commit import PAXOS_COMMIT
-from properties.published.readers_writers import READERS_WRITERS
-from properties.published.ring_election import RING_ELECTION
-from properties.published.slush import SLUSH
-from properties.published.termination_messages import BOUND, TERMINATION_MESSAGES
-from properties.published.termination_ring import TERMINATION_RING
-from properties.published.token_ring import TOKEN_RING
+from properties.published.agreement.atomic_commit import ATOMIC_COMMIT
+from properties.published.agreement.nonblocking_commit import NONBLOCKING_COMMIT, WRONG_COMMIT
+from properties.published.agreement.paxos_commit import PAXOS_COMMIT
+from properties.published.agreement.slush import SLUSH
+from properties.published.exclusion.allocator import SCHEDULING_ALLOCATOR, SIMPLE_ALLOCATOR
+from properties.published.exclusion.bakery import BAKERY
+from properties.published.exclusion.lamport_mutex import LAMPORT_MUTEX
+from properties.published.exclusion.readers_writers import READERS_WRITERS
+from properties.published.puzzles.game_of_life import GAME_OF_LIFE
+from properties.published.puzzles.hanoi import HANOI
+from properties.published.replication.alternating_bit import ALTERNATING_BIT
+from properties.published.replication.byzantine_broadcast import BYZANTINE_BROADCAST
+from properties.published.replication.checkpoint_leases import CHECKPOINT_LEASES, OPTIMISED
+from properties.published.rings.ring_election import RING_ELECTION
+from properties.published.rings.termination_messages import BOUND, TERMINATION_MESSAGES
+from properties.published.rings.termination_ring import TERMINATION_RING
+from properties.published.rings.token_ring import TOKEN_RING
 from properties.specs import TWO_PHASE_COMMIT
 
 

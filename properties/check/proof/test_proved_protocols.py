@@ -10,8 +10,8 @@ from herdspec import Specification, require
 from herdspec.check.exploration.explore import explore
 from herdspec.check.proof.prove import Proof, SolverAnswer, leave_one_out, needs_lemmas, prove
 from properties.group_spec import BARE, GROUP, INVARIANTS, LEMMAS, STEPS, Group, Member, Partition
-from properties.published.mypyvy_lockserv import LOCK_SERVICE
-from properties.published.mypyvy_paxos import PAXOS, Node, Paxos, Quorum, Round, Value
+from properties.published.agreement.mypyvy_paxos import PAXOS, Node, Paxos, Quorum, Round, Value
+from properties.published.exclusion.mypyvy_lockserv import LOCK_SERVICE
 
 PROTOCOLS = {"lock service": LOCK_SERVICE, "paxos": PAXOS, "group": GROUP}
 OBLIGATIONS = {"lock service": 9 * 6, "paxos": 6 * 7, "group": 17 + 21 * 14}

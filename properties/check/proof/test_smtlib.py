@@ -28,7 +28,7 @@ from herdspec.check.proof import smtlib
 from herdspec.check.proof.prove import Proof, Prover, SolverAnswer, prove, prover_of
 from herdspec.check.verdict import Mark
 from properties.group_spec import GROUP
-from properties.published.mypyvy_paxos import PAXOS
+from properties.published.agreement.mypyvy_paxos import PAXOS
 from properties.specs import LOCK_SERVER, TWO_PHASE_COMMIT, LockServer, one_client_at_a_time
 
 

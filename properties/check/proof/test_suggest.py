@@ -31,7 +31,7 @@ from herdspec.check.proof.prove import needs_lemmas, prove
 from herdspec.check.proof.suggest import Candidates, Suggestion, suggest
 from herdspec.language import graph as g
 from properties.group_spec import GROUP
-from properties.published.mypyvy_lockserv import ALONE
+from properties.published.exclusion.mypyvy_lockserv import ALONE
 from properties.specs import (
     LOCK_SERVER,
     TWO_PHASE_COMMIT,
@@ -114,7 +114,7 @@ def test_a_lemma_that_is_missing_from_a_large_protocol_is_found() -> None:
 
 def test_what_is_found_can_be_pasted(tmp_path: Path) -> None:
     """The lines that are printed, pasted into the spec's file, make a spec that is proved."""
-    source = Path(__file__).parents[2] / "published" / "mypyvy_lockserv.py"
+    source = Path(__file__).parents[2] / "published" / "exclusion" / "mypyvy_lockserv.py"
     text = source.read_text(encoding="utf-8")
     head, _, tail = text.partition("@lemma")
     _, _, witness = tail.partition("@sometimes")

@@ -18,7 +18,7 @@ from herdspec.check.simulation.search import search
 from herdspec.check.simulation.simulate import simulate
 from herdspec.check.verdict import sized
 from properties.cli.files import LAMPS, TALLY, run
-from properties.published.nonblocking_commit import WRONG_COMMIT
+from properties.published.agreement.nonblocking_commit import WRONG_COMMIT
 
 VOTES = '''
 """Votes."""

@@ -411,6 +411,20 @@ def test_what_no_campaign_wrote_is_not_overwritten(tmp_path: Path, tables: Path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["new", "precious.txt"]
 
 
+def test_a_campaign_says_what_it_does_from_the_beginning(tmp_path: Path) -> None:
+    """Before the first run is done, which can take long, and after the last one."""
+    said: list[tuple[str, float | None]] = []
+
+    run_here(Plan(ELECTION, 2), tmp_path / "new", lambda *words: said.append(words))
+
+    assert said == [
+        ("0 of 2 runs", 0.0),
+        ("1 of 2 runs, 0 broken", 0.5),
+        ("2 of 2 runs, 0 broken", 1.0),
+        ("writing the tables", None),
+    ]
+
+
 def test_a_campaign_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ from properties.pipeline.pipeline_traces import (
     trace,
     violated,
 )
-from properties.protocols.central_coordinator.held.central_mutants import (
+from properties.protocols.central_coordinator.mutated.central_mutants import (
     LOST_MEMBERS,
     MUTANTS,
     PAUSES,

@@ -251,7 +251,7 @@ class _Code:
 
     def _text(self, e: Expr) -> str:
         if e.args:
-            return _TEXTS[e.op](e, [self.of(a) for a in e.args])
+            return PYTHON_TEXTS[e.op](e, [self.of(a) for a in e.args])
         if e.op == "slot":
             return f"f{self.field(e.data)}[{self.place(e.data)}]"
         if isinstance(e.data, Element):
@@ -293,7 +293,7 @@ def _change(key: SlotKey, new: Expr) -> tuple[Expr, Expr]:
     return g.conj(*conditions), new
 
 
-_TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {
+PYTHON_TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {
     "not": lambda _, args: f"(not {args[0]})",
     "and": lambda _, args: f"({' and '.join(args)})",
     "or": lambda _, args: f"({' or '.join(args)})",

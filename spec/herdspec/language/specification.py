@@ -315,10 +315,20 @@ def define(cls: type[Spec], frame: FrameType) -> Specification:
     """The specification of the class whose statement this frame executes."""
     file, statement = class_of(cls.__name__, frame)
     cls.__statement__ = statement
+    _check_bases(cls, file, statement)
     check_class(file, cls.__name__, statement.body)
     for s in statement.body:
         _check_statement(cls, file, s)
     return of_class(cls, dict(frame.f_locals))
+
+
+def _check_bases(cls: type[Spec], file: str, statement: ast.ClassDef) -> None:
+    """Refuse bases that are no specs: their bodies were never checked, though Python runs them."""
+    for base, written in zip(cls.__bases__, statement.bases, strict=False):
+        if base is not object and not issubclass(base, Spec):
+            what = f"the base `{base.__name__}` of the class {cls.__name__}, which is no spec"
+            advice = "write its fields and methods in a class that derives from Spec"
+            raise SpecError(file, written.lineno, what, advice)
 
 
 def _check_statement(cls: type[Spec], file: str, s: ast.stmt) -> None:

@@ -28,3 +28,8 @@ class Flaw:
     bound: int | None = None
     within: bool = False
     form: str = ""
+
+
+def variant_name(name: str) -> str:
+    """The name of a flaw's spec: "late_join" is `LateJoin`."""
+    return "".join(word.title() for word in name.split("_"))

@@ -51,13 +51,14 @@ def campaign(
     json: JsonOption = None,
 ) -> None:
     """Simulate many seeds under all mixes of faults. Each is audited; tables say what was found."""
-    from herdproof.pipeline.campaign.work import Plan
-
     output = Output(json)
-    plan = Plan(protocol, runs, first_seed, tuple(mix or ()), flaw)
-    plan.check()
     if shrink and seed is None:
         raise UsageError("--shrink is for --seed")
+    with output.progress("reading the simulators and their specs"):
+        from herdproof.pipeline.campaign.work import Plan
+
+        plan = Plan(protocol, runs, first_seed, tuple(mix or ()), flaw)
+        plan.check()
     if seed is not None:
         tell_run(output, plan, seed, shrink=shrink)
     with output.progress(f"campaign {protocol}") as tell:
@@ -97,8 +98,10 @@ def tell_run(output: Output, plan: Plan, seed: int, *, shrink: bool) -> None:
     output.line(f"mix {asked.mix}: {simulated.mixes[asked.mix]}")
     if plan.flaw:
         output.line(f"flaw {plan.flaw}: {simulated.flaws[plan.flaw]}")
-    with output.progress(f"seed {seed}"):
+    with output.progress(f"seed {seed}") as tell:
+        tell("it runs, and is audited", None)
         rows = audited(asked)
+        tell("looking for fewer faults that break it" if shrink else "telling its story", None)
         story = simulated.story(asked, shrink=shrink)
     for line in ("", *story):
         output.line(line)

@@ -140,6 +140,7 @@ def reset_offsets(
     """Have a group without members go on from other offsets."""
     from herdproof.consuming.stored_groups import require_empty
 
+    require_destination(to, bootstrap_servers)
     out, settings = Output(json), kafka_settings(kafka)
     with stored(zookeeper, config, settings) as here:
         seen = here.read(group, protocol)
@@ -243,6 +244,16 @@ def chosen(topic: str, partitions: Sequence[str], only: list[int] | None) -> lis
     return [(topic, number) for number in partitions if not only or int(number) in only]
 
 
+def require_destination(to: str, bootstrap_servers: str | None) -> None:
+    """Refuse what no partition can be reset to, before any group is looked at."""
+    if to.isdecimal():
+        return
+    if to not in ("earliest", "latest"):
+        raise UsageError(f"--to {to}: write earliest, latest, or an offset, which is 0 or more")
+    if bootstrap_servers is None:
+        raise UsageError(f"--to {to} needs --bootstrap-servers: Kafka knows where a partition ends")
+
+
 def resolved(
     to: str,
     wanted: Sequence[Partition],
@@ -252,13 +263,7 @@ def resolved(
     """The offset that each partition is to get."""
     from herdproof.consuming.fetching.watermarks import watermarks
 
-    if to not in ("earliest", "latest") and not to.isdecimal():
-        raise UsageError(f"--to {to}: it is earliest, latest or an offset")
     if bootstrap_servers is None:
-        if not to.isdecimal():
-            raise UsageError(
-                f"--to {to} needs --bootstrap-servers: Kafka knows where a partition ends"
-            )
         return dict.fromkeys(wanted, int(to))
     ranges = watermarks(bootstrap_servers, wanted, settings)
     if to == "earliest":

@@ -91,6 +91,7 @@ def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None)
     summary, merged = CampaignSummary(plan), Merged(plan)
     try:
         with _Writers(Path(store.begin())) as writers:
+            tell(f"0 of {plan.runs:,} runs", 0.0)
             for rows in campaign_rows(plan):
                 merged.add(rows["edges"])
                 (run,) = rows["runs"]
@@ -99,6 +100,7 @@ def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None)
                 done = summary.outcomes.total()
                 words = f"{done:,} of {plan.runs:,} runs, {summary.outcomes[BROKEN]:,} broken"
                 tell(words, done / plan.runs)
+            tell("writing the tables", None)
             edges, summary.curve = merged.edges(), merged.curve()
             writers.write({"edges": edges, "curve": summary.curve})
         summary.edges, summary.seconds = len(edges), perf_counter() - began

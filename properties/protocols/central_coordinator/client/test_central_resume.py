@@ -27,6 +27,7 @@ from herdproof.protocols.central_coordinator.events import (
     Send,
     Shutdown,
     Tick,
+    WakeAt,
 )
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
@@ -86,6 +87,19 @@ def test_it_consumes_on_until_its_lease_is_over() -> None:
     assert script.of(StopFetchers) == [StopFetchers()]
     assert script.steps[0].action == "on_lost_connection"
     assert script.steps[0].until_ms == 0
+
+
+def test_what_is_due_at_the_clocks_zero_is_woken_for() -> None:
+    """Zero is a time like any other: the back-off that ends then is due before the lease's end."""
+    script = Script()
+    script.now_ms = -LOST_MS - 50  # the back-off lasts 50 ms
+    script.register("1-1").start(T0).wake()
+    assert script.now_ms == -50
+
+    script(Closed(script.channel))
+
+    assert script.of(WakeAt) == [WakeAt(0)]
+    assert script.wake().core.phase is ConsumerPhase.CONSULTING
 
 
 def test_it_asks_to_resume_in_its_generation() -> None:

@@ -33,7 +33,7 @@ from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES
 from properties.pipeline.judging.pipeline_plants import PLANTS
 from properties.pipeline.pipeline_traces import MANY_STARTS, Trace, deleted, run_of, trace
-from properties.protocols.central_coordinator.held.central_mutants import (
+from properties.protocols.central_coordinator.mutated.central_mutants import (
     LOST_MEMBERS,
     PAUSES,
     SESSIONS_END,

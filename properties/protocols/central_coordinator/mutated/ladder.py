@@ -39,7 +39,7 @@ from herdproof.protocols.central_coordinator.simulated.world import Run
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdspec.check.conformance.conform import Verdict
 from herdspec.protocols.central_coordinator.properties import HELD
-from properties.protocols.central_coordinator.held.central_mutants import (
+from properties.protocols.central_coordinator.mutated.central_mutants import (
     CROWDED,
     CUT_OFF,
     DEFAULT,
@@ -49,7 +49,7 @@ from properties.protocols.central_coordinator.held.central_mutants import (
     PAUSES,
     SESSIONS_END,
 )
-from properties.protocols.central_coordinator.held.central_suites import (
+from properties.protocols.central_coordinator.mutated.central_suites import (
     CORE_TESTS,
     module_named,
     scenarios,

@@ -74,7 +74,7 @@ from properties.protocols.central_coordinator.coordinator.core_world import (
     elected,
     phase,
 )
-from properties.protocols.central_coordinator.coordinator.test_central_expiry import (
+from properties.protocols.central_coordinator.coordinator.stored.test_central_expiry import (
     RETENTION_MS,
     DatedWorld,
 )

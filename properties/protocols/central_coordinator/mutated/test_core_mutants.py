@@ -1,7 +1,7 @@
 """
 Mistakes made by rule in the cores of system B: each is noticed, or survives for a written reason.
 
-The mistakes of `held/central_mutants.py` are those that somebody thought of; these are drawn. The
+The mistakes of `central_mutants.py` are those that somebody thought of; these are drawn. The
 machine that hunts them is tested in the short part, on a few.
 """
 
@@ -36,7 +36,7 @@ from properties.protocols.central_coordinator.mutated.ladder import (
 from properties.protocols.central_coordinator.mutated.made import CORES, Mutant, drawn, mutants
 from properties.protocols.central_coordinator.mutated.survivors import NEVER, SURVIVORS
 
-OFFSETS = ("protocols.central_coordinator.coordinator.test_central_core_offsets",)
+OFFSETS = ("protocols.central_coordinator.coordinator.stored.test_central_core_offsets",)
 """Tests of who may say what is consumed: the slice of every day is held against these alone."""
 SLICE = 5
 NO_BARRIER = (

@@ -7,6 +7,7 @@ coordinator's: neither knows what was brought.
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
 from functools import cache
 
 import pytest
@@ -19,7 +20,7 @@ from herdproof.protocols.central_coordinator.simulated.traced import Traced, tra
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 
 SEEDS = range(8)
-CUTS = {"resumes": 0.0, "consumers": 4, "kinds": frozenset({Kind.CUT}), "faults": 25}
+CUTS = Config(resumes=0.0, consumers=4, kinds=frozenset({Kind.CUT}), faults=25)
 """Connections break, and nothing else happens: nobody is waited for until its lease is over."""
 HARD = Config(brings=1.0, resumes=0.0, consumers=5, faults=60)
 WITHIN = 12
@@ -29,7 +30,7 @@ WITHIN = 12
 @cache
 def run(seed: int, brings: float) -> Traced:
     """A run in which connections break, and its lines."""
-    made = traced(seed, Config(brings=brings, **CUTS))  # type: ignore[arg-type]
+    made = traced(seed, replaced(CUTS, brings=brings))
     assert made.outcome.violation is None
     return made
 

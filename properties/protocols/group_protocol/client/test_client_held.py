@@ -26,7 +26,7 @@ from herdproof.protocols.group_protocol.held.positions import HeldPositions
 from herdproof.protocols.group_protocol.held.positions_flawed import CLIENTS
 from herdspec.protocols.group_protocol.plan import BOUND
 from herdspec.protocols.group_protocol.properties import HELD
-from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
+from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}
 

@@ -53,9 +53,9 @@ from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL, varied_told
 from herdspec.protocols.group_protocol.properties import HELD
-from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
-from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
-from herdspec.protocols.group_protocol.variants.subscriptions_properties import SUBSCRIPTIONS_HELD
+from herdspec.protocols.group_protocol.variants.administered.properties import ADMINISTERED_HELD
+from herdspec.protocols.group_protocol.variants.choice.properties import CHOICE_HELD
+from herdspec.protocols.group_protocol.variants.subscriptions.properties import SUBSCRIPTIONS_HELD
 from properties.protocols.group_protocol.held.group_constraints import CONSTRAINTS, constrained
 
 SIZES = {"Broker": 2, "Member": 2, "Partition": 1}

@@ -22,7 +22,7 @@ from herdspec.protocols.group_protocol.flaws import DRAFTED, FOUND, KAFKAS, PRIN
 from herdspec.protocols.group_protocol.kept import COLUMNS
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL, HELD, LATER, POSSIBLE
-from herdspec.protocols.group_protocol.variants.static_properties import STATIC
+from herdspec.protocols.group_protocol.variants.static.properties import STATIC
 from properties.protocols.flawed_worlds import explored_of, lived_of
 from properties.protocols.owed_tables import declared_of, found_by_a_run, owed_on
 

@@ -30,38 +30,38 @@ from herdspec.protocols.group_protocol.plan import (
     varied_told,
 )
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
-from herdspec.protocols.group_protocol.variants.administered import (
-    AdministeredGroup,
-    Partition,
-)
-from herdspec.protocols.group_protocol.variants.administered_flaws import ADMINISTERED_FLAWS
-from herdspec.protocols.group_protocol.variants.administered_properties import (
+from herdspec.protocols.group_protocol.variants.administered.flaws import ADMINISTERED_FLAWS
+from herdspec.protocols.group_protocol.variants.administered.properties import (
     ADMINISTERED,
     LEMMAS_OF_LIVES,
     SAID_WITH,
     SAID_WITHOUT,
 )
-from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
-from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE, CHOICE_LEMMAS
-from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
-from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE
-from herdspec.protocols.group_protocol.variants.positions_flaws import POSITIONS_FLAWS
-from herdspec.protocols.group_protocol.variants.positions_properties import (
+from herdspec.protocols.group_protocol.variants.administered.spec import (
+    AdministeredGroup,
+    Partition,
+)
+from herdspec.protocols.group_protocol.variants.choice.flaws import CHOICE_FLAWS
+from herdspec.protocols.group_protocol.variants.choice.properties import CHOICE, CHOICE_LEMMAS
+from herdspec.protocols.group_protocol.variants.cooperative.flaws import COOPERATIVE_FLAWS
+from herdspec.protocols.group_protocol.variants.cooperative.properties import COOPERATIVE
+from herdspec.protocols.group_protocol.variants.positions.flaws import POSITIONS_FLAWS
+from herdspec.protocols.group_protocol.variants.positions.properties import (
     ANEW as OF_BEGINNINGS,
 )
-from herdspec.protocols.group_protocol.variants.positions_properties import (
+from herdspec.protocols.group_protocol.variants.positions.properties import (
     POSITIONS,
     POSITIONS_HELD,
     SAID_OF_ALL,
 )
-from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
-from herdspec.protocols.group_protocol.variants.static_properties import (
+from herdspec.protocols.group_protocol.variants.static.flaws import STATIC_FLAWS
+from herdspec.protocols.group_protocol.variants.static.properties import (
     ANEW,
     SAID_OF_MEMBERS,
     STATIC,
 )
-from herdspec.protocols.group_protocol.variants.subscriptions_flaws import SUBSCRIPTION_FLAWS
-from herdspec.protocols.group_protocol.variants.subscriptions_properties import (
+from herdspec.protocols.group_protocol.variants.subscriptions.flaws import SUBSCRIPTION_FLAWS
+from herdspec.protocols.group_protocol.variants.subscriptions.properties import (
     SUBSCRIPTION_LEMMAS,
     SUBSCRIPTIONS,
 )

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from herdspec.check.observation.clauses import LEAVES, Clause, Place, clauses_of, needs
 from herdspec.check.observation.inconclusive import READ, Doubt
+from herdspec.engine.python_emit import PYTHON_TEXTS
 from herdspec.language import graph as g
 from herdspec.language.declared import Field
 from herdspec.language.errors import UsageError
@@ -458,18 +459,7 @@ def _one_point(e: Expr) -> tuple[Expr, Expr] | None:
 
 
 _TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {
-    "not": lambda _, args: f"(not {args[0]})",
-    "and": lambda _, args: f"({' and '.join(args)})",
-    "or": lambda _, args: f"({' or '.join(args)})",
-    "ite": lambda _, args: f"({args[1]} if {args[0]} else {args[2]})",
-    "eq": lambda _, args: f"({args[0]} == {args[1]})",
-    "le": lambda _, args: f"({args[0]} <= {args[1]})",
-    "add": lambda e, args: f"({args[0]} + {e.data})",
-    "plus": lambda _, args: f"({args[0]} + {args[1]})",
-    "minus": lambda _, args: f"({args[0]} - {args[1]})",
-    "mod": lambda _, args: f"({args[0]} % {args[1]})",
-    "div": lambda _, args: f"({args[0]} // {args[1]})",
-    "count": lambda _, args: f"({' + '.join([f'bool({a})' for a in args])})",
+    **PYTHON_TEXTS,
     "some": lambda _, args: args[0],
     "the": lambda _, args: args[0],
 }

@@ -19,7 +19,7 @@ from dataclasses import replace
 from herdspec.language.specification import Specification, specification
 from herdspec.protocols.central_coordinator import drafted, mistakes
 from herdspec.protocols.central_coordinator.properties import HELD
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure, Flaw, variant_name
 
 
 def _flaw(
@@ -31,7 +31,7 @@ def _flaw(
 
 
 def _but(name: str, **functions: Callable[..., object]) -> Specification:
-    return HELD.replace("".join(word.title() for word in name.split("_")), **functions)
+    return HELD.replace(variant_name(name), **functions)
 
 
 EXCLUSIVE = "exclusive"

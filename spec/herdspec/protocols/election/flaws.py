@@ -16,7 +16,7 @@ from herdspec.language.specification import specification
 from herdspec.language.surface import require
 from herdspec.protocols.election.properties import PROMISES, one_coordinator_at_a_time
 from herdspec.protocols.election.spec import Answer, Broker, Call, Election, Link
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure, Flaw, variant_name
 
 # ── Habits of the draft, and mistakes ───────────────────────────────────────────────────────
 
@@ -218,7 +218,7 @@ def _flaw(
     faults: int = 2,
     **functions: Callable[..., object],
 ) -> Flaw:
-    name = "".join(word.title() for word in switches[0].split("_"))
+    name = variant_name(switches[0])
     expected = {**AT_ONCE, **failures}
     return Flaw(HELD.replace(name, **functions), frozenset(switches), expected, faults)
 

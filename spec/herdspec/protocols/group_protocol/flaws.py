@@ -12,10 +12,10 @@ Source: system C as PROTOCOLS.md lists its flaws (section C, "Flaws the model mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from herdspec.language.specification import Specification
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure, Flaw, variant_name
 from herdspec.protocols.group_protocol import mistakes
 from herdspec.protocols.group_protocol.properties import HELD
 
@@ -28,8 +28,20 @@ def _flaw(
     return Flaw(spec, frozenset(switches), failures, faults, sizes, bound=8)
 
 
+def flaw_of_form(
+    failures: dict[str, Failure], name: str, *, form: str, spec: Specification, faults: int,
+    brokers: int = 1, members: int = 2, other_sizes: Mapping[str, int] | None = None,
+    without: tuple[str, ...] = (), **functions: Callable[..., object],
+) -> Flaw:  # fmt: skip
+    """A form of the protocol with one mistake, `without` the actions its stories do without."""
+    variant = variant_name(name)
+    made = spec.replace(variant, **functions).drop(variant, *without)
+    sizes = {"Broker": brokers, "Member": members, "Partition": 1, **(other_sizes or {})}
+    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form=form)
+
+
 def _but(name: str, **functions: Callable[..., object]) -> Specification:
-    return HELD.replace("".join(word.title() for word in name.split("_")), **functions)
+    return HELD.replace(variant_name(name), **functions)
 
 
 PRINTED = {

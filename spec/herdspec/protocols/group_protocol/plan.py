@@ -60,12 +60,12 @@ def columns() -> tuple[Column, ...]:
 def flaws() -> Mapping[str, Flaw]:
     """The verified group protocol, and its variants, with one mistake each."""
     from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
-    from herdspec.protocols.group_protocol.variants.administered_flaws import ADMINISTERED_FLAWS
-    from herdspec.protocols.group_protocol.variants.choice_flaws import CHOICE_FLAWS
-    from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
-    from herdspec.protocols.group_protocol.variants.positions_flaws import POSITIONS_FLAWS
-    from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
-    from herdspec.protocols.group_protocol.variants.subscriptions_flaws import SUBSCRIPTION_FLAWS
+    from herdspec.protocols.group_protocol.variants.administered.flaws import ADMINISTERED_FLAWS
+    from herdspec.protocols.group_protocol.variants.choice.flaws import CHOICE_FLAWS
+    from herdspec.protocols.group_protocol.variants.cooperative.flaws import COOPERATIVE_FLAWS
+    from herdspec.protocols.group_protocol.variants.positions.flaws import POSITIONS_FLAWS
+    from herdspec.protocols.group_protocol.variants.static.flaws import STATIC_FLAWS
+    from herdspec.protocols.group_protocol.variants.subscriptions.flaws import SUBSCRIPTION_FLAWS
 
     return {
         **PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS, **CHOICE_FLAWS,
@@ -128,24 +128,24 @@ def planned(scale: Scale) -> Plan:
 
 def variants() -> dict[str, Specification]:
     """The variants: other members, choice, administration, positions, subscriptions that change."""
-    from herdspec.protocols.group_protocol.variants.administered_properties import (
+    from herdspec.protocols.group_protocol.variants.administered.properties import (
         ADMINISTERED,
         administered_without_stopping,
     )
-    from herdspec.protocols.group_protocol.variants.choice_properties import (
+    from herdspec.protocols.group_protocol.variants.choice.properties import (
         CHOICE,
         choice_without_stopping,
     )
-    from herdspec.protocols.group_protocol.variants.cooperative_properties import (
+    from herdspec.protocols.group_protocol.variants.cooperative.properties import (
         COOPERATIVE,
         cooperative_without_stopping,
     )
-    from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
-    from herdspec.protocols.group_protocol.variants.static_properties import (
+    from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS
+    from herdspec.protocols.group_protocol.variants.static.properties import (
         STATIC,
         static_without_stopping,
     )
-    from herdspec.protocols.group_protocol.variants.subscriptions_properties import (
+    from herdspec.protocols.group_protocol.variants.subscriptions.properties import (
         SUBSCRIPTIONS,
         subscriptions_without_stopping,
     )
@@ -179,7 +179,7 @@ def varied() -> tuple[Check, ...]:
 
 def positioned() -> tuple[Check, ...]:
     """Further checks of fetch positions: their proof, and that they settle."""
-    from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
+    from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS
 
     alone = {"Broker": 1, "Member": 1, "Partition": 1}
     return (

@@ -272,18 +272,22 @@ def a_rebalance_has_a_reason(before: GroupProtocol, after: GroupProtocol) -> boo
     return (
         before.state == GroupState.PREPARING_REBALANCE
         or after.state != GroupState.PREPARING_REBALANCE
-        or any(
-            (before.entry[m] == Entry.MEMBER and after.entry[m] != Entry.MEMBER)
-            or (before.entry[m] == Entry.PENDING and before.leaving[m] and not after.leaving[m])
-            or (
-                after.joined[m]
-                and (
-                    before.entry[m] != Entry.MEMBER
-                    or before.state == GroupState.EMPTY
-                    or (before.state == GroupState.STABLE and before.leader == m)
-                )
+        or any(comes_goes_or_asks(before, after, m) for m in Member)
+    )
+
+
+def comes_goes_or_asks(before: GroupProtocol, after: GroupProtocol, m: Member) -> bool:
+    """The member comes or goes; or it leads, and asks for a rebalance."""
+    return (
+        (before.entry[m] == Entry.MEMBER and after.entry[m] != Entry.MEMBER)
+        or (before.entry[m] == Entry.PENDING and before.leaving[m] and not after.leaving[m])
+        or (
+            after.joined[m]
+            and (
+                before.entry[m] != Entry.MEMBER
+                or before.state == GroupState.EMPTY
+                or (before.state == GroupState.STABLE and before.leader == m)
             )
-            for m in Member
         )
     )
 

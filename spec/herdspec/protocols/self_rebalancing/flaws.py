@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from herdspec.language.specification import Specification, specification
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure, Flaw, variant_name
 from herdspec.protocols.self_rebalancing import mistakes
 from herdspec.protocols.self_rebalancing.properties import HELD, who_stops_has_a_reason
 from herdspec.protocols.self_rebalancing.spec import SelfRebalancing
@@ -30,7 +30,7 @@ def _flaw(
 
 
 def _but(name: str, **functions: Callable[..., object]) -> Specification:
-    return HELD.replace("".join(word.title() for word in name.split("_")), **functions)
+    return HELD.replace(variant_name(name), **functions)
 
 
 EARLY_OFFSETS: dict[str, Callable[..., object]] = {

@@ -579,11 +579,12 @@ class ConsumerCore:
 
     def _wake(self) -> Effects:
         """Ask for a `Tick` where none is due early enough."""
-        due = self.connector.deadline_ms() if self.connector else self._deadline_ms
-        others = [self.kept.lease_ends_ms] if self.kept is not None else []
-        others += [] if self.lookout.due_ms is None else [self.lookout.due_ms]
-        if others:
-            due = min(*others, due or others[0])
+        dues = (
+            self.connector.deadline_ms() if self.connector else self._deadline_ms,
+            self.kept.lease_ends_ms if self.kept is not None else None,
+            self.lookout.due_ms,
+        )
+        due = min((due for due in dues if due is not None), default=None)
         if due is None or (self._wakes_ms is not None and self._wakes_ms <= due):
             return []
         self._wakes_ms = due

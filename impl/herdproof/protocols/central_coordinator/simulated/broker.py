@@ -50,12 +50,13 @@ from herdproof.protocols.election.elector import Elector, LeaderChanged, LinkCha
 from herdproof.protocols.election.gate import Shell
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.network import Connection, Pipe
-from herdproof.simulator.process import Process, World
+from herdproof.simulator.process import World
 from herdproof.simulator.session import (
     FIRES,
     SimulatedClient,
     SimulatedService,
 )
+from herdproof.simulator.session_process import SessionProcess
 from herdproof.zookeeper.operations import Answer, Create, Link, Operation, Refusal, Watched, Why
 
 STAND_AGAIN_MS = 300.0
@@ -85,7 +86,7 @@ class BrokerWorld(World, Protocol):
     zookeeper_timeout_ms: int
 
 
-class SimulatedBroker(Process):
+class SimulatedBroker(SessionProcess):
     """One broker's process; `number` is its id."""
 
     def __init__(self, world: BrokerWorld, number: int, clock: Clock) -> None:
@@ -128,28 +129,11 @@ class SimulatedBroker(Process):
         """The core asked to be woken."""
         self.give(Tick())
 
-    def kill(self) -> None:
-        """The process is no more; its session lives on for a while."""
-        super().kill()
-        self.client.abandon()
-
     def crash(self) -> None:
         """Its host is no more: whoever is connected to it hears nothing, for long."""
         for connection, _ in self.ends.values():
             connection.cut(SILENCE_MS * self.world.chance.random(), 0)
         self.kill()
-
-    def pause(self) -> None:
-        """It handles nothing, and ZooKeeper hears nothing of it."""
-        super().pause()
-        self.client.paused()
-
-    def resume(self) -> None:
-        """It goes on, and is heard again."""
-        was_paused = self.paused
-        super().resume()
-        if was_paused:
-            self.client.resumed()
 
     # ── The election, and ZooKeeper ─────────────────────────────────────────────────────────
 

@@ -8,10 +8,10 @@ clients were answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Refused
+from herdproof.conformance.adapter import Refused, varied
 from herdproof.conformance.beside import BesideTheSpec, beside
 from herdproof.consuming.consumer_protocol import (
     read_assignment,
@@ -19,6 +19,7 @@ from herdproof.consuming.consumer_protocol import (
     write_subscription,
 )
 from herdproof.protocols.group_protocol.client.core.offset_requests import to_commit
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER, ClassicGroup
 from herdproof.protocols.group_protocol.effects import (
     TopicPartition,
@@ -48,6 +49,7 @@ from herdproof.protocols.group_protocol.simulated.gated_coordinators import (
     GatedCoordinators,
     commit_of,
 )
+from herdspec.language.specification import Specification
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol import spec as c
@@ -259,12 +261,13 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
         self._ask(m, request)
 
     def _protocols(self, m: c.Member) -> tuple[GroupProtocol, ...]:
-        """The protocols that a JoinGroup lists; all say the same of a member."""
-        topics = tuple(place(p)[0] for p in Partition if self._asks_for(m, p))
-        return tuple(GroupProtocol(name, write_subscription(topics)) for name in self._names(m))
+        """The protocols that a JoinGroup lists."""
+        return self._subscribed_by(m, "plan")
 
-    def _names(self, m: c.Member) -> Iterable[str]:  # noqa: ARG002 - of a variant
-        return ("plan",)
+    def _subscribed_by(self, m: c.Member, *names: str) -> tuple[GroupProtocol, ...]:
+        """Protocols of these names; all say the same of a member."""
+        topics = tuple(place(p)[0] for p in Partition if self._asks_for(m, p))
+        return tuple(GroupProtocol(name, write_subscription(topics)) for name in names)
 
     def _asks_for(self, m: c.Member, p: c.Partition) -> bool:
         return bool(self._s.interest[m, p])
@@ -327,3 +330,14 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
         self._done()
         owners = self._in_store().get("owner", {})
         return {p: owners.get(p) for p in Partition}
+
+
+def with_mistake(
+    adapter: type[HeldCoordinators], held: Specification,
+    cores: Mapping[str, type[GroupCoordinator]], switches: frozenset[str], spec: Specification,
+) -> type[HeldCoordinators]:  # fmt: skip
+    """The adapter of a form, of which `held` is the verified spec: with the core of a mistake."""
+    if not switches:
+        return adapter
+    (flaw,) = switches
+    return varied(adapter, held, spec, others=spec, switches=switches, core=cores[flaw])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Refused, varied
+from herdproof.conformance.adapter import Refused
 from herdproof.conformance.beside import beside
 from herdproof.conformance.flawed import with_parts
 from herdproof.protocols.group_protocol.client.core.offset_requests import to_commit
@@ -15,7 +15,7 @@ from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoor
 from herdproof.protocols.group_protocol.coordinator.gathered import GatheredAnswer
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.offsets import CommittedOffsets
-from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators, place
+from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators, place, with_mistake
 from herdproof.protocols.group_protocol.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
@@ -30,7 +30,7 @@ from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROU
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol import spec as c
-from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED_HELD
+from herdspec.protocols.group_protocol.variants.administered.properties import ADMINISTERED_HELD
 
 
 @beside(ADMINISTERED_HELD)
@@ -148,10 +148,4 @@ ADMINISTERED_CORES: Mapping[str, type[GroupCoordinator]] = {
 
 def administered(switches: frozenset[str], spec: Specification) -> type[HeldCoordinators]:
     """The adapter of cores with this mistake, for the variant of the spec that has it, too."""
-    if not switches:
-        return HeldAdministered
-    (flaw,) = switches
-    core = ADMINISTERED_CORES[flaw]
-    return varied(
-        HeldAdministered, ADMINISTERED_HELD, spec, others=spec, switches=switches, core=core
-    )
+    return with_mistake(HeldAdministered, ADMINISTERED_HELD, ADMINISTERED_CORES, switches, spec)

@@ -6,10 +6,9 @@ A protocol is one of as many names as there are assignors; all of them say the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import varied
 from herdproof.conformance.beside import beside
 from herdproof.conformance.flawed import with_parts
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, StoredThen
@@ -20,9 +19,10 @@ from herdproof.protocols.group_protocol.coordinator.groups import (
 )
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.held.adapter import ANSWERED, HeldCoordinators
+from herdproof.protocols.group_protocol.held.adapter import ANSWERED, HeldCoordinators, with_mistake
 from herdproof.protocols.group_protocol.messages import (
     Error,
+    GroupProtocol,
     GroupResponse,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -30,8 +30,8 @@ from herdproof.protocols.group_protocol.messages import (
 from herdproof.protocols.group_protocol.steps import GroupAction
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member
-from herdspec.protocols.group_protocol.variants import choice as c
-from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE_HELD
+from herdspec.protocols.group_protocol.variants.choice import spec as c
+from herdspec.protocols.group_protocol.variants.choice.properties import CHOICE_HELD
 
 
 def assignor(name: str | None) -> c.Assignor | None:
@@ -83,8 +83,9 @@ class HeldChoosing(HeldCoordinators):
         if isinstance(told, JoinGroupResponse) and told.error is Error.NONE:
             s.uses[m] = assignor(told.protocol_name)
 
-    def _names(self, m: c.Member) -> Iterable[str]:
-        return (f"a{a.index}" for a in c.Assignor if self._s.supports[m, a])
+    def _protocols(self, m: c.Member) -> tuple[GroupProtocol, ...]:
+        names = (f"a{a.index}" for a in c.Assignor if self._s.supports[m, a])
+        return self._subscribed_by(m, *names)
 
     def _store_generation(self) -> tuple[c.Member | None, c.Assignor | None]:  # type: ignore[override]
         leader = super()._store_generation()
@@ -130,8 +131,4 @@ CHOOSING_CORES: Mapping[str, type[GroupCoordinator]] = {
 
 def choosing(switches: frozenset[str], spec: Specification) -> type[HeldCoordinators]:
     """The adapter of cores with this mistake, for the variant of the spec that has it, too."""
-    if not switches:
-        return HeldChoosing
-    (flaw,) = switches
-    core = CHOOSING_CORES[flaw]
-    return varied(HeldChoosing, CHOICE_HELD, spec, others=spec, switches=switches, core=core)
+    return with_mistake(HeldChoosing, CHOICE_HELD, CHOOSING_CORES, switches, spec)

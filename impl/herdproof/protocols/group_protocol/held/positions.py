@@ -1,5 +1,5 @@
 """
-Our client's core held to the spec of fetch positions: `variants/positions.py`.
+Our client's core held to the spec of fetch positions: `variants/positions/spec.py`.
 
 OffsetFetch, OffsetCommit and their answers are under way as in the spec: a request is taken from
 the core when the spec has it sent, whatever the core sends meanwhile, and an answer is heard when
@@ -49,8 +49,8 @@ from herdproof.protocols.group_protocol.messages import (
 from herdproof.protocols.group_protocol.simulated.gated_clients import GatedClient
 from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROUP
 from herdspec.protocols.group_protocol import spec as c
-from herdspec.protocols.group_protocol.variants import positions as v
-from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
+from herdspec.protocols.group_protocol.variants.positions import spec as v
+from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS
 
 RESETS = {
     v.OffsetReset.LATEST: OffsetReset.LARGEST, v.OffsetReset.EARLIEST: OffsetReset.SMALLEST,

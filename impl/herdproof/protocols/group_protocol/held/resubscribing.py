@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from herdproof.conformance.adapter import varied
 from herdproof.conformance.beside import beside
 from herdproof.conformance.flawed import with_parts
 from herdproof.consuming.consumer_protocol import read_subscription
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
-from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators, place
+from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators, place, with_mistake
 from herdproof.protocols.group_protocol.held.choosing import ListsUnnoticed
 from herdproof.protocols.group_protocol.messages import JoinGroupRequest
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.group_protocol.variants.subscriptions_properties import SUBSCRIPTIONS_HELD
+from herdspec.protocols.group_protocol.variants.subscriptions.properties import SUBSCRIPTIONS_HELD
 
 
 @beside(SUBSCRIPTIONS_HELD)
@@ -68,10 +67,4 @@ RESUBSCRIBING_CORES: Mapping[str, type[GroupCoordinator]] = {
 
 def resubscribing(switches: frozenset[str], spec: Specification) -> type[HeldCoordinators]:
     """The adapter of cores with this mistake, for the variant of the spec that has it, too."""
-    if not switches:
-        return HeldResubscribing
-    (flaw,) = switches
-    core = RESUBSCRIBING_CORES[flaw]
-    return varied(
-        HeldResubscribing, SUBSCRIPTIONS_HELD, spec, others=spec, switches=switches, core=core
-    )
+    return with_mistake(HeldResubscribing, SUBSCRIPTIONS_HELD, RESUBSCRIBING_CORES, switches, spec)

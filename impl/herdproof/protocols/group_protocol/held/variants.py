@@ -41,7 +41,7 @@ from herdspec.protocols.group import Member
 from herdspec.protocols.group_protocol import spec as c
 from herdspec.protocols.group_protocol.flaws import FOUND
 from herdspec.protocols.group_protocol.properties import HELD
-from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
+from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS
 
 PRETENDED = 0
 """The number of a write that a core only goes on after as if it were done."""

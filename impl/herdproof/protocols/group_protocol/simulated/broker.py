@@ -37,8 +37,9 @@ from herdproof.protocols.group_protocol.stores.zookeeper import GroupPaths, ZooK
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.kafka import Kafka
 from herdproof.simulator.network import Connection, Pipe
-from herdproof.simulator.process import Process, World
+from herdproof.simulator.process import World
 from herdproof.simulator.session import SimulatedClient, SimulatedService
+from herdproof.simulator.session_process import SessionProcess
 from herdproof.zookeeper import operations as zk
 
 STAND_AGAIN_MS = 300.0
@@ -69,7 +70,7 @@ class GroupBrokerWorld(World, Protocol):
         """The brokers."""
 
 
-class SimulatedGroupBroker(Process):
+class SimulatedGroupBroker(SessionProcess):
     """One broker's process; `number` is its id, `life` how many began before."""
 
     def __init__(self, world: GroupBrokerWorld, number: int, life: int, clock: Clock) -> None:
@@ -97,24 +98,6 @@ class SimulatedGroupBroker(Process):
     def tick(self) -> None:
         """The core's deadline has come."""
         self._give("tick", self.core.tick)
-
-    def kill(self) -> None:
-        """The process is no more; its session lives on for a while."""
-        if self.alive:
-            super().kill()
-            self.client.abandon()
-
-    def pause(self) -> None:
-        """It handles nothing, and ZooKeeper hears nothing of it."""
-        super().pause()
-        self.client.paused()
-
-    def resume(self) -> None:
-        """It goes on, and is heard again."""
-        was_paused = self.paused
-        super().resume()
-        if was_paused:
-            self.client.resumed()
 
     # ── The core ────────────────────────────────────────────────────────────────────────────
 

@@ -20,7 +20,7 @@ from herdproof.protocols.group_protocol.traces.trace_map import GroupTrace, map_
 from herdspec.check.conformance.follow import Way
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.replays.replayed_cooperative import cooperative_in_replays
-from herdspec.protocols.group_protocol.variants.cooperative import CooperativeGroup
+from herdspec.protocols.group_protocol.variants.cooperative.spec import CooperativeGroup
 
 OVER = (*LOSES_ID, "ILLEGAL_GENERATION")
 """Errors after which others may have a client's partitions, so that it gives them up."""

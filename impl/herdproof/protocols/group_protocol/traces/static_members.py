@@ -33,11 +33,11 @@ from herdspec.protocols.group import Member
 from herdspec.protocols.group_protocol.lemmas import all_wait_while_the_generation_is_stored
 from herdspec.protocols.group_protocol.replays.replayed import SHOWN, in_replays
 from herdspec.protocols.group_protocol.values import GroupAnswer, GroupWrite, MemberState
-from herdspec.protocols.group_protocol.variants.static import StaticGroup
-from herdspec.protocols.group_protocol.variants.static_properties import (
+from herdspec.protocols.group_protocol.variants.static.properties import (
     STATIC_HELD,
     one_life_has_the_place,
 )
+from herdspec.protocols.group_protocol.variants.static.spec import StaticGroup
 
 FENCED = "FENCED_INSTANCE_ID"
 COMES_BACK = "replace_member"

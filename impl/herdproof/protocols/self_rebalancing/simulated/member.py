@@ -48,6 +48,7 @@ from herdproof.simulator.clock import Clock
 from herdproof.simulator.kafka import Kafka
 from herdproof.simulator.process import Process, World
 from herdproof.simulator.session import SimulatedClient, SimulatedService
+from herdproof.simulator.session_process import SessionProcess
 from herdproof.zookeeper.operations import Answer, Link, Watched
 
 THINKS_MS = (80.0, 420.0)
@@ -70,7 +71,7 @@ class MemberWorld(World, Protocol):
         """Have the eyes see what ZooKeeper keeps."""
 
 
-class SimulatedMember(Process):
+class SimulatedMember(SessionProcess):
     """One member's process; `number` is its place in the world, `life` how many began before."""
 
     def __init__(
@@ -123,21 +124,13 @@ class SimulatedMember(Process):
     def kill(self) -> None:
         """The process is no more; its session lives on for a while."""
         if self.alive:
-            super().kill()
             self.here.eyes.dies(self.name)
-            self.client.abandon()
+            super().kill()
 
-    def pause(self) -> None:
-        """It handles nothing, and ZooKeeper hears nothing of it."""
-        super().pause()
-        self.client.paused()
-
-    def resume(self) -> None:
-        """It goes on, and is heard again."""
-        was_paused = self.paused
-        super().resume()
-        if was_paused and self.alive and not self.core.has_ended:
-            self.client.resumed()
+    @property
+    def speaks(self) -> bool:
+        """A connector that has ended closes its session."""
+        return super().speaks and not self.core.has_ended
 
     def leave(self) -> None:
         """Its user closes it."""
@@ -151,7 +144,7 @@ class SimulatedMember(Process):
     def _end(self) -> None:
         """The process ends in order: its session with it, if the service can be told."""
         self.here.eyes.dies(self.name)
-        super().kill()
+        Process.kill(self)
         (self.client.close if self.client.stands else self.client.abandon)()
         self.here.look()
 

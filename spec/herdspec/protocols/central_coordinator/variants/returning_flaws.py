@@ -11,7 +11,7 @@ from herdspec.protocols.central_coordinator.variants.returning import (
     ReturningMembers,
 )
 from herdspec.protocols.central_coordinator.variants.returning_properties import RETURNING_HELD
-from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.flaws import Failure, Flaw, variant_name
 
 
 def whoever_it_is(self: ReturningMembers, n: Member) -> bool:
@@ -25,7 +25,7 @@ def whichever_life(self: ReturningMembers, n: Member, p: Partition, generation: 
 
 
 def _flaw(name: str, steps: int, faults: int, **functions: Callable[..., object]) -> Flaw:
-    made = RETURNING_HELD.replace("".join(word.title() for word in name.split("_")), **functions)
+    made = RETURNING_HELD.replace(variant_name(name), **functions)
     sizes = {"Broker": 1, "Member": 2, "Partition": 1}
     failures = {"exclusive": Failure(steps, "handle_start")}
     return Flaw(made, frozenset(), failures, faults, sizes, bound=6, form="returning")

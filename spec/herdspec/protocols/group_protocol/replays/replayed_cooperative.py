@@ -16,8 +16,8 @@ from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.replays.replayed import SHOWN, in_replays
 from herdspec.protocols.group_protocol.values import Awaited, GroupAnswer, MemberState
-from herdspec.protocols.group_protocol.variants.cooperative import CooperativeGroup
-from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE_HELD
+from herdspec.protocols.group_protocol.variants.cooperative.properties import COOPERATIVE_HELD
+from herdspec.protocols.group_protocol.variants.cooperative.spec import CooperativeGroup
 
 
 @action

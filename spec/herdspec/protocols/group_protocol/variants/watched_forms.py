@@ -16,24 +16,25 @@ from herdspec.protocols.group_protocol.values import (
     GroupWrite,
     MemberState,
 )
-from herdspec.protocols.group_protocol.variants.administered import AdministeredGroup
-from herdspec.protocols.group_protocol.variants.administered_properties import ADMINISTERED
-from herdspec.protocols.group_protocol.variants.choice import Assignor, ChoosingGroup
-from herdspec.protocols.group_protocol.variants.choice_properties import CHOICE
-from herdspec.protocols.group_protocol.variants.positions import (
+from herdspec.protocols.group_protocol.variants.administered.properties import ADMINISTERED
+from herdspec.protocols.group_protocol.variants.administered.spec import AdministeredGroup
+from herdspec.protocols.group_protocol.variants.choice.properties import CHOICE
+from herdspec.protocols.group_protocol.variants.choice.spec import Assignor, ChoosingGroup
+from herdspec.protocols.group_protocol.variants.positions.properties import POSITIONS
+from herdspec.protocols.group_protocol.variants.positions.spec import (
     Member,
     OffsetFetch,
     OffsetReset,
     Partition,
     PositionedGroup,
 )
-from herdspec.protocols.group_protocol.variants.positions_properties import POSITIONS
 from herdspec.protocols.group_protocol.watched import (
     WATCHED,
     a_client_goes_from_state_to_state,
     a_commit_is_taken_from_the_owner,
     a_rebalance_has_a_reason,
     a_write_goes_its_way,
+    comes_goes_or_asks,
     who_consumes_goes_on,
 )
 
@@ -77,16 +78,10 @@ def other_protocols_are_a_reason(before: ChoosingGroup, after: ChoosingGroup) ->
         before.state == GroupState.PREPARING_REBALANCE
         or after.state != GroupState.PREPARING_REBALANCE
         or any(
-            (before.entry[m] == Entry.MEMBER and after.entry[m] != Entry.MEMBER)
-            or (before.entry[m] == Entry.PENDING and before.leaving[m] and not after.leaving[m])
+            comes_goes_or_asks(before, after, m)
             or (
                 after.joined[m]
-                and (
-                    before.entry[m] != Entry.MEMBER
-                    or before.state == GroupState.EMPTY
-                    or (before.state == GroupState.STABLE and before.leader == m)
-                    or any(before.listed_by[m, a] != after.listed_by[m, a] for a in Assignor)
-                )
+                and any(before.listed_by[m, a] != after.listed_by[m, a] for a in Assignor)
             )
             for m in Member
         )

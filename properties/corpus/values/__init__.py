@@ -1,0 +1,1 @@
+"""Specs about values: what is absent, out of bounds, or reckoned with."""

@@ -1,0 +1,1 @@
+"""Specs of processes that agree: on a value, or on the end of a transaction."""

@@ -1,0 +1,1 @@
+"""Specs of who may have what others want, too: locks, tickets, resources."""

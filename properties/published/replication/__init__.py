@@ -1,0 +1,1 @@
+"""Specs of what one process says and others come to have: broadcast, transfer, a replicated log."""

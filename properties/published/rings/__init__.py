@@ -1,0 +1,1 @@
+"""Specs of rings: elections, termination detection, and a token that stabilises."""

@@ -1,0 +1,1 @@
+"""A group that somebody administers: deletions, and commits from outside."""

@@ -1,0 +1,1 @@
+"""A choice among protocols: members list what they support."""

@@ -1,0 +1,1 @@
+"""Cooperative rebalancing: members keep what stays theirs."""

@@ -1,0 +1,1 @@
+"""Fetch positions: where clients begin, and what an OffsetReset finds."""

@@ -1,0 +1,1 @@
+"""Static membership: lives of one member."""

@@ -1,0 +1,1 @@
+"""Subscriptions that change while their members consume."""
