@@ -210,6 +210,16 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
 # ── When ────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_an_audit_that_judged_nothing_says_so(tmp_path: Path) -> None:
+    """It says that there is no record, or that all are in quarantine, and not that none is bad."""
+    empty, broken = write(tmp_path / "empty", []), write(tmp_path / "broken", ["no json"])
+
+    said = [command.conclusion(audit(tmp_path / "out", file)) for file in (empty, broken)]
+
+    assert said[0] == "Unknown: nothing was judged, since there is no record in these sources."
+    assert said[1].startswith("Unknown: nothing was judged, since every record is in quarantine")
+
+
 def test_what_is_large_or_what_spark_alone_reads_is_for_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -242,11 +242,20 @@ def conclusion(summary: Summary) -> str:
         return f"It fails: {counted(summary.violations, 'violation')}."
     if summary.exit == 0:
         return "It holds, as far as these sources can tell."
+    if not summary.judged:
+        return f"Unknown: nothing was judged, {nothing_judged(summary)}."
     if not any("unknown" in counts for counts in summary.verdicts.values()):
         return (
             "Unknown: nothing is violated that these sources show; they cannot show that it holds."
         )
     return "Unknown: something could not be judged."
+
+
+def nothing_judged(summary: Summary) -> str:
+    """Why an audit has judged nothing."""
+    if not summary.records:
+        return "since there is no record in these sources"
+    return "since every record is in quarantine, of which the table quarantine says why"
 
 
 def main() -> None:
