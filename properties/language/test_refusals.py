@@ -204,7 +204,11 @@ IN_A_CLASS = {
     ),
     "a docstring about nobody": (
         "    @action\n    def go(self) -> None:  # here\n        '''{x} goes.'''",
-        "name parameters only",
+        "name parameters only in {} (it has none)",
+    ),
+    "a docstring about somebody else": (
+        "    @action\n    def go(self, a: Node, b: Node) -> None:  # here\n        '''{x} goes.'''",
+        "name parameters only in {} (a, b)",
     ),
     "a helper that calls itself": (
         "    def again(self, a: Node) -> None:\n        self.again(a)  # here\n"
