@@ -463,3 +463,16 @@ def test_counterexamples_are_saved_as_files(lamps: Path, tmp_path: Path) -> None
         "Lamps.what_is_on_stays_on.story.json",
     ]  # fmt: skip
     assert all(f"herdproof replay {f}" in done.stdout for f in files)
+
+
+def test_a_state_without_a_next_step_says_what_to_do_if_it_is_meant(lamps: Path) -> None:
+    """Below its story: of a spec in which it may end, nothing is wrong."""
+    told = "no step is possible any more; if it may end so, say MAY_END = True in the spec's file"
+
+    found = run("explore", lamps, "--story", "there is always a next step")
+    walked = run("simulate", lamps, "--steps", "2000")
+    meant = run("explore", lamps, "--may-end")
+
+    assert told in found.stdout
+    assert told in walked.stdout
+    assert told not in meant.stdout

@@ -22,7 +22,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from herdspec.check.verdict import WITHIN, Finding, Mark, Shown, Standing, counted, standing_of
+from herdspec.check.verdict import (
+    ALWAYS_A_STEP,
+    WITHIN,
+    Finding,
+    Mark,
+    Shown,
+    Standing,
+    counted,
+    standing_of,
+)
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +44,9 @@ JsonOption = Annotated[
 
 PLAIN_WIDTH = 200
 """The width of output that is no terminal's: wide enough that no table is folded."""
+
+NO_STEP = "no step is possible any more; if it may end so, say MAY_END = True in the spec's file"
+"""The remark below a story that comes to a state without a next step."""
 
 COLOURS = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.UNKNOWN: "yellow"}
 
@@ -190,6 +202,8 @@ def story(finding: Finding) -> Iterator[str]:
     yield from (f"  {line}" for line in finding.story)
     if finding.found and not finding.story:
         yield "  in the initial state"
+    if finding.row == ALWAYS_A_STEP and finding.standing is Standing.FAILS:
+        yield f"       {NO_STEP}"
 
 
 def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
