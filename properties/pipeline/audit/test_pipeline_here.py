@@ -220,6 +220,17 @@ def test_an_audit_that_judged_nothing_says_so(tmp_path: Path) -> None:
     assert said[1].startswith("Unknown: nothing was judged, since every record is in quarantine")
 
 
+@pytest.mark.parametrize("option", ["--late", "--refresh", "--at-once", "--until-idle"])
+def test_options_of_following_are_refused_without_it(tmp_path: Path, option: str) -> None:
+    """They would do nothing, and whoever gave them would not hear of it."""
+    file = write(tmp_path / "trace", texts(1)[:3])
+
+    done = command_line("audit", file, option, "3", "--out", tmp_path / "out")
+
+    assert done.exit_code == 2
+    assert f"{option} is for --follow" in done.stderr
+
+
 def test_what_is_large_or_what_spark_alone_reads_is_for_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
