@@ -213,11 +213,15 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
 def test_an_audit_that_judged_nothing_says_so(tmp_path: Path) -> None:
     """It says that there is no record, or that all are in quarantine, and not that none is bad."""
     empty, broken = write(tmp_path / "empty", []), write(tmp_path / "broken", ["no json"])
+    other = texts(1)[0].replace("central_coordinator", "lease")
+    files = (empty, broken, write(tmp_path / "other", [other]))
 
-    said = [command.conclusion(audit(tmp_path / "out", file)) for file in (empty, broken)]
+    said = [command.conclusion(audit(tmp_path / "out", file)) for file in files]
 
     assert said[0] == "Unknown: nothing was judged, since there is no record in these sources."
     assert said[1].startswith("Unknown: nothing was judged, since every record is in quarantine")
+    assert "conform --spec" not in said[1]
+    assert said[2].endswith("are for `herdproof conform --spec FILE.py:SPEC`.")
 
 
 @pytest.mark.parametrize("option", ["--late", "--refresh", "--at-once", "--until-idle"])

@@ -264,7 +264,10 @@ def nothing_judged(summary: Summary) -> str:
     """Why an audit has judged nothing."""
     if not summary.records:
         return "since there is no record in these sources"
-    return "since every record is in quarantine, of which the table quarantine says why"
+    why = "since every record is in quarantine, of which the table quarantine says why"
+    if "unknown_protocol" in summary.quarantined:
+        why += "; traces of a spec of your own are for `herdproof conform --spec FILE.py:SPEC`"
+    return why
 
 
 def main() -> None:
