@@ -172,7 +172,7 @@ IN_A_CLASS = {
     ),
     "a list": ("    m: list[bool] = each(False)  # here", "use bool, Nat"),
     "a start of another type": ("    m: bool = 1  # here", "start with a constant"),
-    "a negative start": ("    m: Nat = -1  # here", "start with a constant"),
+    "a negative start": ("    m: Nat = -1  # here", "start with 0, 1, 2, …"),
     "a start that is an element": ("    m: Node = Node(0)  # here", "start with a constant"),
     "one value for a map": ("    m: dict[Node, bool] = False  # here", "each(value)"),
     "each for a scalar": ("    m: bool = each(False)  # here", "the value itself"),
