@@ -236,6 +236,8 @@ def test_a_spec_may_end_if_its_file_says_so(lock: Path) -> None:
         ("EXPECTED = ['the_server_knows']", "write {"),
         ("SIZES = {'Client': 0}", "a whole number of at least 1"),
         ("SIZES = 3", "number of its elements"),
+        ("SIZES = {'Clinet': 3}", "SIZES names 'Clinet'; the sorts of the file: Client"),
+        ("EXPECTED = {'Lokc': {}}", "EXPECTED names 'Lokc'; write the name of a spec"),
         ("FAULTS = 'two'", "a whole number of at least 0"),
         ("FAULTS = True", "a whole number of at least 0"),
     ],

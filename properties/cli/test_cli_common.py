@@ -121,6 +121,19 @@ def test_a_mistake_of_our_own_is_unknown(
     assert told.endswith("a mistake of its own, and nothing is known of what was asked\n")
 
 
+def test_an_end_of_input_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Click would end with 1 and `Aborted!`, as if something had failed."""
+
+    def read(*_: object) -> None:
+        raise EOFError
+
+    monkeypatch.setattr("herdproof.cli.specs.read", read)
+    told = CliRunner().invoke(app, ["explore", "election"])
+
+    assert isinstance(told.exception, RuntimeError)
+    assert "Aborted" not in told.output
+
+
 def test_who_reads_no_further_learns_of_no_failure() -> None:
     """The exit code is that of the signal, as other commands have it; nothing is told of it."""
     command = [sys.executable, "-m", "herdproof", "explore", "election", "--size", "Broker=1"]

@@ -143,15 +143,25 @@ def test_a_large_graph_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
-    [("graph.png", "ends in .dot or .json"), ("no/such/place/g.dot", "cannot be written")],
+    ("option", "file", "said"),
+    [
+        ("--graph", "graph.png", "ends in .dot or .json"),
+        ("--graph", "no/such/place/g.dot", "there is no directory to write it to"),
+        ("--graph", ".", "it is a directory; name a file"),
+        ("--save", "no/such/place/s.npz", "there is no directory to write it to"),
+        ("--save-stories", "lamps.py", "it is no folder; name one for the stories"),
+        ("--json", ".", "it is a directory; name a file"),
+    ],
 )
-def test_a_graph_without_a_place_is_refused(lamps: Path, file: str, said: str) -> None:
-    """An unknown ending, or a folder that is not there, is usage."""
-    done = run("explore", lamps, "--graph", lamps.parent / file)
+def test_what_cannot_be_written_is_said_before_a_search(
+    lamps: Path, option: str, file: str, said: str
+) -> None:
+    """An unknown ending, or a place that is none, is usage; nobody waits to hear of it."""
+    done = run("explore", lamps, option, lamps.parent / file)
 
     assert done.exit_code == NOT_ASKED
     assert said in done.stderr
+    assert done.stdout == ""
 
 
 def test_both_formats_tell_the_same_graph() -> None:
@@ -453,3 +463,16 @@ def test_counterexamples_are_saved_as_files(lamps: Path, tmp_path: Path) -> None
         "Lamps.what_is_on_stays_on.story.json",
     ]  # fmt: skip
     assert all(f"herdproof replay {f}" in done.stdout for f in files)
+
+
+def test_a_state_without_a_next_step_says_what_to_do_if_it_is_meant(lamps: Path) -> None:
+    """Below its story: of a spec in which it may end, nothing is wrong."""
+    told = "no step is possible any more; if it may end so, say MAY_END = True in the spec's file"
+
+    found = run("explore", lamps, "--story", "there is always a next step")
+    walked = run("simulate", lamps, "--steps", "2000")
+    meant = run("explore", lamps, "--may-end")
+
+    assert told in found.stdout
+    assert told in walked.stdout
+    assert told not in meant.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,17 @@ def test_an_adapter_that_is_wrong_never_passes(spec: Path, kind: str) -> None:
     assert done.exit_code == FAILS
     for row in (WALK, EDGES, STORIES):
         assert cell(done, row) == "✗ differs"
+
+
+def test_what_code_raises_is_told_with_its_line(spec: Path) -> None:
+    """And the stories that were not come to do not count as taken; each size is said once."""
+    done = verified(spec, "--code", "served:Leaves")
+
+    assert "raised SystemExit: 0 (served.py, line " in done.stdout
+    told = {line.partition(" on ")[0]: line for line in done.stdout.splitlines()}
+    taken, there_are = re.findall(r"(\d+) of (\d+) stories", told["take stories of LEASE along"])[0]
+    assert int(taken) < int(there_are)
+    assert told["take every edge of LEASE"].count("2 clients") == 1
 
 
 def test_a_field_that_is_none_is_said(spec: Path) -> None:

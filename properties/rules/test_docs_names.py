@@ -31,7 +31,7 @@ SAVED = re.compile(r"^```\w+ (?:save|change)=(\S+)", re.MULTILINE)
 
 EXAMPLES = {
     "FILE.py", "NAME.py", "NAME_code.py", "a.py", "changed.py", "file.py", "group_lock.py",
-    "lock.py", "path.py", "test_NAME.py", "test_group_lock.py",
+    "group_lock_code.py", "lock.py", "path.py", "test_NAME.py", "test_group_lock.py",
 }  # fmt: skip
 """Files of a reader, in examples and usages; and what pages save (`save=`)."""
 

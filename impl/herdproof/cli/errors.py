@@ -61,6 +61,8 @@ class Commands(TyperGroup):
             if error.name is None or error.name.partition(".")[0] in ("herdproof", "herdspec"):
                 raise
             raise refused(missing(error.name)) from None
+        except EOFError as error:
+            raise RuntimeError("an end of input that nobody handled") from error  # not click's 1
         except KeyboardInterrupt:
             raise typer.Exit(SIGNALLED + signal.SIGINT) from None
 

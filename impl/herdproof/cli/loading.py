@@ -16,20 +16,16 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import extract_tb
 from types import CodeType, ModuleType
 from zlib import crc32
 
-import herdspec
 from herdproof.errors import Signalled
-from herdproof.protocols.imports import is_installed
+from herdproof.raised import is_installed, line_of
 from herdspec.check.digest import hashed, sources
 from herdspec.language.errors import SpecError, UsageError
 
 OWN = "herdproof_spec_"
 """The beginning of the names under which files are imported."""
-OURS = (Path(__file__).resolve().parents[1], Path(str(herdspec.__file__)).resolve().parent)
-"""The folders of these packages, which are not installed where they are developed."""
 IMPORTED: set[str] = set()
 """The modules that were imported with files of the user's own, these included."""
 
@@ -79,18 +75,7 @@ def _run(what: Path, importing: Callable[[], None]) -> None:
         raise UsageError(f"{what}: {error}") from None
     except (Exception, SystemExit) as error:  # a script's own end is not that of the command
         said = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{what} cannot be imported: {said}{_line_of(error)}") from error
-
-
-def _line_of(error: BaseException) -> str:
-    """Where it was raised, as far as that is the user's; a syntax error says it itself."""
-    frames = [] if isinstance(error, SyntaxError) else extract_tb(error.__traceback__)
-    own = [f for f in frames if Path(f.filename).is_file() and not _is_foreign(Path(f.filename))]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-
-
-def _is_foreign(file: Path) -> bool:
-    return is_installed(file) or any(file.resolve().is_relative_to(place) for place in OURS)
+        raise UsageError(f"{what} cannot be imported: {said}{line_of(error)}") from error
 
 
 @contextmanager

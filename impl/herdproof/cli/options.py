@@ -31,10 +31,22 @@ WithinOption = Annotated[
 MayEndOption = Annotated[
     bool, typer.Option("--may-end", help="A state without a next step is no failure.")
 ]
+
+
+def folder_for_stories(folder: Path | None) -> Path | None:
+    """A folder for stories, which may yet have to be made; raises `UsageError`."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UsageError(f"--save-stories {folder}: it is no folder; name one for the stories")
+    return folder
+
+
 SaveStoriesOption = Annotated[
     Path | None,
-    typer.Option("--save-stories", metavar="DIR", help="Save each story that is found as a file."),
-]
+    typer.Option(
+        "--save-stories", metavar="DIR", help="Save each story that is found as a file.",
+        callback=folder_for_stories,
+    ),
+]  # fmt: skip
 
 BOOTSTRAP_NAMES = ("--bootstrap-servers", "--bootstrap")
 WHERE_KAFKA_LISTENS = "Where Kafka listens: host:port,host:port."

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdproof.cli.options import WithinOption
-from herdproof.report.render import JsonOption, Output, write_file
+from herdproof.report.render import JsonOption, Output, check_writable, write_file
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -278,13 +278,6 @@ def verdicts_json(
         "command": "verify", "exit": code, "protocols": [one(report) for report in reports],
         "sentences": sentences_json(reports),
     }  # fmt: skip
-
-
-def check_writable(files: Mapping[str, Path | None]) -> None:
-    """Raises `UsageError` before anything is checked, if a file's directory is not there."""
-    for option, path in files.items():
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            raise UsageError(f"{option} {path}: there is no directory to write it to")
 
 
 def write_files(reports: list[PlanReport], files: Mapping[str, Path | None]) -> None:

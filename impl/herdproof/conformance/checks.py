@@ -130,7 +130,7 @@ def edges(
         bounds += f", seed {options['seed']}" if "seed" in options else ""
         bounds += f", near {options['near']}" if "near" in options else ""
         judged = judged_edges(looked.subject, row, bounds, coverage, whole=whole)
-        return Result((judged,), "; ".join([coverage.line, *(m.line for m in coverage.missed)]))
+        return Result((judged,), "; ".join([coverage.measured, *(m.line for m in coverage.missed)]))
 
     size = f"{size_of(looked)}, {counted(looked.faults, 'fault')}"
     how = looked.faults, looked.bound, looked.within, seconds, row, whole, sorted(options.items())
@@ -181,10 +181,12 @@ def stories(looked: CheckConfig, code: Code) -> Check:
         case = made(looked.spec, code.adapter, faults=looked.faults, **options)
         names, left = defaultTestLoader.getTestCaseNames(case), dict[str, str]()
         judged: Finding | None = None
+        taken = 0
         for number, name in enumerate(names):
             tell(name, number / len(names))
             try:
                 getattr(case(name), name)()
+                taken += 1
             except SkipTest as skip:
                 left[name.removeprefix("test_")] = str(skip)
             except Differs as found:
@@ -193,10 +195,10 @@ def stories(looked: CheckConfig, code: Code) -> Check:
             except UsageError as error:  # the graph is too large
                 judged = unknown(looked.subject, row, sentence, size_of(looked), str(error))
                 break
-        followed = f"{len(names) - len(left):,} of {counted(len(names), 'story')}"
+        followed = f"{taken:,} of {counted(len(names), 'story')}"
         if judged is None:
             note = f"not followed: {', '.join(left)}" if left else ""
-            make = conforms if len(left) < len(names) else unknown
+            make = conforms if taken else unknown
             judged = make(looked.subject, row, sentence, f"{size_of(looked)}, {followed}", note)
         measured = "; ".join([followed, *(f"{name}: {why}" for name, why in left.items())])
         return Result((judged,), measured)

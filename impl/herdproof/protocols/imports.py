@@ -15,8 +15,8 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
-from sysconfig import get_paths
 
+from herdproof.raised import is_installed
 from herdspec.check.digest import hashed, versions
 
 SUFFIXES = frozenset({".py", ".so", ".pyd"})
@@ -44,11 +44,6 @@ def digest_of_imports(*modules: str) -> str:
         found[top] = hashed(*(part for name, text in texts for part in (name, text.hex())))
         todo += {name for _, text in texts for name in _imports(text)}
     return hashed("imports", *(part for pair in sorted(found.items()) for part in pair))
-
-
-def is_installed(path: Path) -> bool:
-    """Tells whether a file is Python's own, or a library's."""
-    return any(path.is_relative_to(place) for place in get_paths().values())
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from herdspec.check.verdict import WITHIN, Finding, Mark, Shown, Standing, counted, standing_of
+from herdspec.check.verdict import (
+    ALWAYS_A_STEP,
+    WITHIN,
+    Finding,
+    Mark,
+    Shown,
+    Standing,
+    counted,
+    standing_of,
+)
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +45,19 @@ JsonOption = Annotated[
 PLAIN_WIDTH = 200
 """The width of output that is no terminal's: wide enough that no table is folded."""
 
+NO_STEP = "no step is possible any more; if it may end so, say MAY_END = True in the spec's file"
+"""The remark below a story that comes to a state without a next step."""
+
 COLOURS = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.UNKNOWN: "yellow"}
+
+
+def check_writable(files: Mapping[str, Path | None]) -> None:
+    """Refuse files of options, before anything is checked, that could not be written."""
+    for option, file in files.items():
+        if file is not None and file.is_dir():
+            raise UsageError(f"{option} {file}: it is a directory; name a file")
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(f"{option} {file}: there is no directory to write it to")
 
 
 def write_file(option: str, file: Path, text: str) -> None:
@@ -66,8 +87,7 @@ class Output:
         self.notes: list[str] = []
         self.errors = console(stderr=True)
         self.people = self.errors if json_to == "-" else console()
-        if json_to not in (None, "-") and not Path(json_to).absolute().parent.is_dir():
-            raise UsageError(f"--json {json_to}: there is no directory to write it to")
+        check_writable({"--json": Path(json_to)} if json_to not in (None, "-") else {})
 
     def line(self, text: str = "", style: str | None = None) -> None:
         """One line, as it is."""
@@ -182,6 +202,8 @@ def story(finding: Finding) -> Iterator[str]:
     yield from (f"  {line}" for line in finding.story)
     if finding.found and not finding.story:
         yield "  in the initial state"
+    if finding.row == ALWAYS_A_STEP and finding.standing is Standing.FAILS:
+        yield f"       {NO_STEP}"
 
 
 def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:

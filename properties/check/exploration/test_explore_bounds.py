@@ -197,15 +197,16 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    """A missing, a foreign and a torn file are refused, each with what is wrong."""
+    """A missing, a foreign, a torn and an empty file are refused, each with what is wrong."""
     file = saved(tmp_path)
-    torn, foreign = tmp_path / "torn.npz", tmp_path / "foreign.npz"
+    torn, foreign, empty = (tmp_path / f"{name}.npz" for name in ("torn", "foreign", "empty"))
+    empty.touch()
     torn.write_bytes(file.read_bytes()[:200])
     foreign.write_text("something else")
 
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         explore(WALKER, {}, faults=0, bound=9, resume=tmp_path / "missing.npz")
-    for wrong in (torn, foreign):
+    for wrong in (torn, foreign, empty):
         with pytest.raises(UsageError, match="is no complete checkpoint"):
             explore(WALKER, {}, faults=0, bound=9, resume=wrong)
 

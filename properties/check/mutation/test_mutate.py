@@ -591,7 +591,9 @@ def test_the_command_judges_in_two_processes(tmp_path: Path) -> None:
 def test_the_command_refuses_reasons_that_are_none(command_line: Any, tmp_path: Path) -> None:
     """A file of reasons that is missing, broken or without words is a usage error."""
     file = tmp_path / "why.toml"
-    assert command_line(GATE, "--reasons", str(file)).exit_code == 2
+    done = command_line(GATE, "--reasons", str(file))
+    assert done.exit_code == 2
+    assert "why.toml cannot be read: No such file or directory" in done.output.replace("\n", "")
     for text in ("no toml", '"a" = 3\n', '"a" = ""\n'):
         file.write_text(text)
         assert command_line(GATE, "--reasons", str(file)).exit_code == 2

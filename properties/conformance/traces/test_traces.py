@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.conformance.traces import TraceError, TraceLine, Tracer, read_files, read_line
-from herdproof.conformance.traces.line import START, read_file
+from herdproof.conformance.traces.line import START, protocol_of, read_file
 from herdproof.conformance.traces.ordering import Causes, ordered
 from herdproof.conformance.traces.tracer import plain
 
@@ -213,6 +214,22 @@ def test_traces_of_two_runs_and_empty_ones_are_refused(tmp_path: Path) -> None:
         read_files([two])
     with pytest.raises(TraceError, match="cannot be read"):
         read_files([tmp_path / "nothing"])
+
+
+def test_a_trace_that_was_packed_is_read(tmp_path: Path) -> None:
+    """As an audit reads it; what is cut off, or no such file, is said in a sentence."""
+    packed = tmp_path / "trace.ndjson.gz"
+    packed.write_bytes(gzip.compress(f"{changed()}\n".encode()))
+
+    (line,) = read_file(packed)
+
+    assert line == read_line(changed(), place=f"{packed}, line 1")
+    assert protocol_of(packed) == (2, line.protocol)
+    for content in (packed.read_bytes()[:-12], b"hallo"):
+        packed.write_bytes(content)
+        assert protocol_of(packed)[0] in (None, 2)
+        with pytest.raises(TraceError, match=r"gz cannot be read: (Compressed|Not a gzipped)"):
+            read_file(packed)
 
 
 def test_fields_that_a_reader_does_not_know_are_skipped() -> None:

@@ -85,6 +85,7 @@ OF_FIELDS = {
     "a fraction as a bound": ("n2: Annotated[Nat, UpTo(1.5)] = 0", "at least 0"),
     "no bound": ("n2: Annotated[Nat, UpTo()] = 0", "missing"),
     "two bounds": ("n2: Annotated[Nat, UpTo(3), UpTo(2)] = 0", "write one, UpTo(n)"),
+    "a start beyond its bound": ("n2: Annotated[Nat, UpTo(3)] = 4", "with a number from 0 to 3"),
     "a capacity of nothing": ("q: Annotated[list[bool], Capacity(0)] = empty()", "at least 1"),
     "a capacity below zero": ("q: Annotated[list[bool], Capacity(-1)] = empty()", "at least 1"),
     "a bound for a channel": ("q: Annotated[list[bool], UpTo(2)] = empty()", "use bool, Nat"),

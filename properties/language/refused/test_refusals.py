@@ -172,7 +172,7 @@ IN_A_CLASS = {
     ),
     "a list": ("    m: list[bool] = each(False)  # here", "use bool, Nat"),
     "a start of another type": ("    m: bool = 1  # here", "start with a constant"),
-    "a negative start": ("    m: Nat = -1  # here", "start with a constant"),
+    "a negative start": ("    m: Nat = -1  # here", "start with 0, 1, 2, …"),
     "a start that is an element": ("    m: Node = Node(0)  # here", "start with a constant"),
     "one value for a map": ("    m: dict[Node, bool] = False  # here", "each(value)"),
     "each for a scalar": ("    m: bool = each(False)  # here", "the value itself"),
@@ -204,7 +204,11 @@ IN_A_CLASS = {
     ),
     "a docstring about nobody": (
         "    @action\n    def go(self) -> None:  # here\n        '''{x} goes.'''",
-        "name parameters only",
+        "name parameters only in {} (it has none)",
+    ),
+    "a docstring about somebody else": (
+        "    @action\n    def go(self, a: Node, b: Node) -> None:  # here\n        '''{x} goes.'''",
+        "name parameters only in {} (a, b)",
     ),
     "a helper that calls itself": (
         "    def again(self, a: Node) -> None:\n        self.again(a)  # here\n"

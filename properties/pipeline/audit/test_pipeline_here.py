@@ -210,6 +210,31 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
 # ── When ────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_an_audit_that_judged_nothing_says_so(tmp_path: Path) -> None:
+    """It says that there is no record, or that all are in quarantine, and not that none is bad."""
+    empty, broken = write(tmp_path / "empty", []), write(tmp_path / "broken", ["no json"])
+    other = texts(1)[0].replace("central_coordinator", "lease")
+    files = (empty, broken, write(tmp_path / "other", [other]))
+
+    said = [command.conclusion(audit(tmp_path / "out", file)) for file in files]
+
+    assert said[0] == "Unknown: nothing was judged, since there is no record in these sources."
+    assert said[1].startswith("Unknown: nothing was judged, since every record is in quarantine")
+    assert "conform --spec" not in said[1]
+    assert said[2].endswith("are for `herdproof conform --spec FILE.py:SPEC`.")
+
+
+@pytest.mark.parametrize("option", ["--late", "--refresh", "--at-once", "--until-idle"])
+def test_options_of_following_are_refused_without_it(tmp_path: Path, option: str) -> None:
+    """They would do nothing, and whoever gave them would not hear of it."""
+    file = write(tmp_path / "trace", texts(1)[:3])
+
+    done = command_line("audit", file, option, "3", "--out", tmp_path / "out")
+
+    assert done.exit_code == 2
+    assert f"{option} is for --follow" in done.stderr
+
+
 def test_what_is_large_or_what_spark_alone_reads_is_for_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

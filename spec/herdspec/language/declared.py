@@ -148,6 +148,10 @@ def start(
             yield Field(name, kind, value)
         case _ if isinstance(value, Each):
             raise refuse("write the value itself for anything but a dict")
+        case Nat() if isinstance(value, int):
+            raise refuse("start with 0, 1, 2, …")
+        case Range(top=top) if isinstance(value, int):
+            raise refuse(f"start with a number from 0 to {top}")
         case _:
             raise refuse("start with a constant; elements can be chosen by an @initial method only")
 

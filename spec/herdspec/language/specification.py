@@ -416,8 +416,11 @@ class _Reader:
         try:
             function.sentence.format(**dict.fromkeys(known, ""))
         except (LookupError, ValueError) as error:
-            what = f"the docstring of `{function.name}`: {error!r}"
-            raise function.refuse(function.tree, what, "name parameters only in {}") from None
+            of = f"the docstring of `{function.name}`"
+            named = error.args[0] if isinstance(error, KeyError) else None
+            what = f"{of}: {error}" if named is None else f"`{{{named}}}` in {of}, no parameter"
+            advice = f"name parameters only in {{}} ({', '.join(known) or 'it has none'})"
+            raise function.refuse(function.tree, what, advice) from None
         return Action(
             name, mark.kind, mark.disturbs, e.parameters, e.guard, e.updates,
             function.sentence, function.file, function.line, mark.fair, e.defined, e.fits,

@@ -34,6 +34,9 @@ ConfOption = Annotated[
 ]
 
 
+FOLLOWED_S = 60.0
+"""How late a line may come, and how often tables are renewed, where not said."""
+
 SourcesArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -56,10 +59,12 @@ UntilIdleOption = Annotated[
     typer.Option(min=0, metavar="SECONDS", help="--follow: end when nothing came so long."),
 ]
 LateOption = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="--follow: how late a line may come.")
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="--follow: how late a line may come (60)."),
 ]
 RefreshOption = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="--follow: how often tables are renewed.")
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="--follow: how often tables are renewed (60)."),
 ]
 AtOnceOption = Annotated[
     int | None,
@@ -80,8 +85,8 @@ def audit(
     topic: TopicOption = None,
     follow: FollowOption = False,
     until_idle: UntilIdleOption = None,
-    late: LateOption = 60.0,
-    refresh: RefreshOption = 60.0,
+    late: LateOption = None,
+    refresh: RefreshOption = None,
     at_once: AtOnceOption = None,
     run: ClusterOption = "cluster",
     no_replay: NoReplayOption = False,
@@ -97,8 +102,11 @@ def audit(
         raise UsageError("--bootstrap-servers and --topic go together")
     if not sources and kafka is None:
         raise UsageError("name a SOURCE, or --bootstrap-servers and --topic")
-    if until_idle is not None and not follow:
-        raise UsageError("--until-idle is for --follow")
+    of_follow = {
+        "--until-idle": until_idle, "--late": late, "--refresh": refresh, "--at-once": at_once,
+    }  # fmt: skip
+    if not follow and (said := [name for name, value in of_follow.items() if value is not None]):
+        raise UsageError(f"{said[0]} is for --follow")
     find = followed_sources if follow else find_sources
     found = find(sources or [], Topic(kafka, topic) if kafka and topic else None)
     for name in found.skipped[:5]:
@@ -117,7 +125,8 @@ def audit(
         elif follow:
             summary = followed(
                 found, out, master, settings, tell, not no_replay,
-                late=late, until_idle=until_idle, refresh=refresh, at_once=at_once,
+                late=FOLLOWED_S if late is None else late, until_idle=until_idle,
+                refresh=FOLLOWED_S if refresh is None else refresh, at_once=at_once,
             )  # fmt: skip
         else:
             summary = audited(found, out, master, settings, tell, replay=not no_replay, run=run)
@@ -242,11 +251,23 @@ def conclusion(summary: Summary) -> str:
         return f"It fails: {counted(summary.violations, 'violation')}."
     if summary.exit == 0:
         return "It holds, as far as these sources can tell."
+    if not summary.judged:
+        return f"Unknown: nothing was judged, {nothing_judged(summary)}."
     if not any("unknown" in counts for counts in summary.verdicts.values()):
         return (
             "Unknown: nothing is violated that these sources show; they cannot show that it holds."
         )
     return "Unknown: something could not be judged."
+
+
+def nothing_judged(summary: Summary) -> str:
+    """Why an audit has judged nothing."""
+    if not summary.records:
+        return "since there is no record in these sources"
+    why = "since every record is in quarantine, of which the table quarantine says why"
+    if "unknown_protocol" in summary.quarantined:
+        why += "; traces of a spec of your own are for `herdproof conform --spec FILE.py:SPEC`"
+    return why
 
 
 def main() -> None:

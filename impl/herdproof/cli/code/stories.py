@@ -25,7 +25,6 @@ from herdspec.check.running.replay import (
     replay,
     story_file,
 )
-from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
@@ -203,8 +202,6 @@ def saved(folder: Path, spec: str, found: FoundStories) -> list[Path]:
 
     `spec` is the whole name of the spec, as a command is given it.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is no folder: name one for the stories")
     folder.mkdir(parents=True, exist_ok=True)
     expected = [(Expect.FAILS, *of) for of in found.broken.items()]
     expected += [(Expect.HOLDS, *of) for of in found.shown.items()]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from herdproof.report.render import COLOURS, JsonOption, Output, spoken, table_of
+from herdproof.report.render import COLOURS, JsonOption, Output, check_writable, spoken, table_of
 from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
 
@@ -41,9 +41,7 @@ def report(
     if not directory.is_dir():
         raise UsageError(f"there is no directory {directory}")
     to = directory / "report.html" if output is None else output
-    for file in filter(None, (to, junit)):
-        if not file.absolute().parent.is_dir():
-            raise UsageError(f"{file}: there is no directory to write it to")
+    check_writable({"--output": to, "--junit": junit})
     with out.progress(f"report {directory.name}") as tell:
         tell("reading the tables", None)
         facts = facts_of(directory)

@@ -35,7 +35,7 @@ from herdproof.report.explored import (
     print_story,
     print_why,
 )
-from herdproof.report.render import JsonOption, Output, write_file
+from herdproof.report.render import JsonOption, Output, spoken, write_file
 from herdspec.language.errors import UsageError
 from herdspec.language.surface import Expectation
 
@@ -142,11 +142,19 @@ class ExploreOptions:
     def check(self, out: Output, subject: Subject) -> Standing:
         """Explore, and print all that there is to say."""
         from herdproof.cli.specs import promise_of, sizes_of
+        from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
         from herdspec.check.liveness.liveness import live
-        from herdspec.check.verdict import ALWAYS_A_STEP, explored, lived, standing_of
+        from herdspec.check.verdict import (
+            ALWAYS_A_STEP,
+            explored,
+            lived,
+            standing_of,
+        )
 
         sizes = sizes_of(subject.spec, self.size)
-        wanted = promise_of(subject.spec, self.tell) if self.tell else None
+        wanted = self.tell and spoken(self.tell)
+        if self.tell and wanted not in (ALWAYS_A_STEP, EVERY_VALUE_IS_DEFINED):
+            wanted = promise_of(subject.spec, self.tell)
         spec, limit = constrained(subject.spec, self.constraint)
         self = self.as_said_by(subject)
         result = self.search(out, spec, sizes, limit)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from herdproof.report.render import check_writable
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ TRIES = 4
 
 
 def check_options(asked: ExploreOptions, watch: bool) -> None:
-    """Raise `UsageError` where options do not go together."""
+    """Raise `UsageError` where options do not go together, or name what cannot be written."""
+    check_writable({"--graph": asked.graph, "--save": asked.save})
+    if asked.graph is not None:
+        from herdspec.check.exploration.graph_export import format_of
+
+        format_of(asked.graph)
     if asked.spark is None:
         if asked.checkpoint is not None:
             raise UsageError("--checkpoint goes with --spark; without it, take --save FILE")

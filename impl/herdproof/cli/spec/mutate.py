@@ -86,7 +86,8 @@ def reasons_in(file: Path) -> Mapping[str, str]:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"--reasons {file}: {error}") from None
+        what = error.strerror if isinstance(error, OSError) else f"it is no TOML: {error}"
+        raise UsageError(f"--reasons {file} cannot be read: {what}") from None
     if not all(isinstance(why, str) and why for why in found.values()):
         raise UsageError(f'--reasons {file}: write "mutant" = "why it may survive"')
     return found

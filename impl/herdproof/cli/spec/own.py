@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from herdspec.check.verdict import ALWAYS_A_STEP, Declared
 from herdspec.language.errors import UsageError
+from herdspec.language.specification import Specification
+from herdspec.language.surface import Sort
 
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
@@ -36,8 +38,8 @@ def declared_in(module: ModuleType, subject: Subject, path: str) -> Subject:
     bound = getattr(module, "BOUND", None)
     return replace(
         subject,
-        declared=expected(wanted, subject, path),
-        sizes=checked_sizes(sizes, subject, path),
+        declared=expected(wanted, subject, module, path),
+        sizes=checked_sizes(sizes, subject, module, path),
         faults=natural(faults, f"{path}: FAULTS"),
         may_end=said(module, "MAY_END", path),
         bound=None if bound is None else natural(bound, f"{path}: BOUND", least=1),
@@ -53,12 +55,15 @@ def said(module: ModuleType, name: str, path: str) -> bool:
     return value
 
 
-def expected(wanted: Any, subject: Subject, path: str) -> dict[str, Declared]:
+def expected(wanted: Any, subject: Subject, module: ModuleType, path: str) -> dict[str, Declared]:
     """The failures that `EXPECTED` declares of one spec."""
     where = f"{path}: EXPECTED"
     if not isinstance(wanted, Mapping):
         raise UsageError(f'{where}: write {{"property": Failure(steps, "last action")}}')
     if any(isinstance(of, Mapping) for of in wanted.values()):
+        for name in wanted:
+            if name not in vars(module):
+                raise UsageError(f"{where} names {name!r}; write the name of a spec of the file")
         wanted = wanted.get(subject.name, {})
         where = f"{where}[{subject.name!r}]"
     known = [*(p.name for p in subject.spec.properties), ALWAYS_A_STEP]
@@ -82,14 +87,30 @@ def near(name: object, known: list[str]) -> str:
     return f"{meant}; it has {', '.join(known[:-1]) or 'none'}"
 
 
-def checked_sizes(sizes: Any, subject: Subject, path: str) -> dict[str, int]:
-    """The sizes that `SIZES` gives this spec's sorts; what it says of others is theirs."""
+def checked_sizes(sizes: Any, subject: Subject, module: ModuleType, path: str) -> dict[str, int]:
+    """The sizes that `SIZES` gives this spec's sorts; what it says of others' is theirs."""
     if not isinstance(sizes, Mapping):
         raise UsageError(f'{path}: SIZES: write {{"Sort": number of its elements}}')
+    known = {*subject.spec.sorts, *sorts_in(module)}
+    for name in sizes:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise UsageError(f"{path}: SIZES names {name!r}; the sorts of the file: {there}")
     found = {}
     for sort in subject.spec.sorts:
         if sort in sizes:
             found[sort] = natural(sizes[sort], f"{path}: SIZES[{sort!r}]", least=1)
+    return found
+
+
+def sorts_in(module: ModuleType) -> set[str]:
+    """The names of the sorts that a module has, or that its specifications have."""
+    found = set()
+    for value in vars(module).values():
+        if isinstance(value, Specification):
+            found.update(value.sorts)
+        elif isinstance(value, type) and issubclass(value, Sort) and value is not Sort:
+            found.add(value.__name__)
     return found
 
 

@@ -13,8 +13,8 @@ from herdproof.cli.options import (
     SizeOption,
     SpecArgument,
 )
-from herdproof.report.render import JsonOption, Output, spoken, table_of
-from herdspec.check.verdict import Standing, counted, sized
+from herdproof.report.render import NO_STEP, JsonOption, Output, spoken, table_of
+from herdspec.check.verdict import ALWAYS_A_STEP, Standing, counted, sized
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,8 +81,6 @@ def weights_of(given: list[str]) -> dict[str, float]:
 
 def stories_of(found: Simulation, *, may_end: bool) -> dict[str, Story]:
     """The stories that were found, by the name of what they break."""
-    from herdspec.check.verdict import ALWAYS_A_STEP
-
     stories = dict(found.violations)
     if found.deadlock is not None and not may_end:
         stories[ALWAYS_A_STEP] = found.deadlock
@@ -112,7 +110,8 @@ def print_simulation(out: Output, subject: Subject, found: Simulation, *, may_en
     out.table(table)
     for name, lines in found.untaken.items():
         out.line(f"{name}: no step covered the branches at {', '.join(map(str, lines))}")
-    out.line()
+    if found.unseen or found.unjudged:
+        out.line()
     for words, names in (("never seen", found.unseen), ("not for walks to judge", found.unjudged)):
         if names:
             out.line(f"{words}: {', '.join(map(spoken, names))}")
@@ -122,6 +121,8 @@ def print_simulation(out: Output, subject: Subject, found: Simulation, *, may_en
         out.line(f"{spoken(name)}, broken after {counted(len(story.steps), 'step')}{declared}:")
         for line in story.lines:
             out.line(f"  {line}")
+        if name == ALWAYS_A_STEP:
+            out.line(f"       {NO_STEP}")
 
 
 def print_conclusion(out: Output, found: Simulation, failures: list[str]) -> None:

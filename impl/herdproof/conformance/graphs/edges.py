@@ -116,9 +116,14 @@ class Coverage:
         """In one line."""
         sizes = ", ".join(counted(n, name.lower()) for name, n in self.sizes.items())
         what = ", ".join(filter(None, [sizes, counted(self.faults, "fault")]))
+        return f"{what}: {self.measured}"
+
+    @property
+    def measured(self) -> str:
+        """What was taken, and how fast."""
         rate = self.covered / self.seconds if self.seconds else 0.0
         return (
-            f"{what}: {self.covered:,} of {counted(self.edges, 'edge')} taken, of"
+            f"{self.covered:,} of {counted(self.edges, 'edge')} taken, of"
             f" {counted(self.states, 'state')}, by {self.by}: {counted(self.steps, 'step')},"
             f" {counted(self.starts, 'start')}, {rate:,.0f} edges/s"
         )

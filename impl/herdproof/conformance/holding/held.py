@@ -48,6 +48,7 @@ from herdproof.conformance.holding.seen import Look, Seen, replaced
 from herdproof.conformance.holding.told import PROGRAM, program, story
 from herdproof.conformance.holding.worker import TimedOut, Worker
 from herdproof.errors import HerdError, Signalled
+from herdproof.raised import line_of
 from herdspec.check.running.run import Machine, Step, machine
 from herdspec.language.specification import Action, Specification
 from herdspec.language.surface import Spec, Undefined, sizes_of_sorts, twin
@@ -560,4 +561,5 @@ class Held:
 
 def _said(error: BaseException) -> str:
     text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return said + line_of(error)

@@ -11,12 +11,14 @@ Lines are read by the million: as structs of msgspec they cost a tenth of what d
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TextIO
 
 import msgspec
 from msgspec import Meta, Struct
@@ -295,6 +297,10 @@ def _wrong(problem: str) -> str:
     return f"the field `{where}`: {what}"
 
 
+UNREADABLE = OSError, ValueError, EOFError, zlib.error
+"""What a file raises that is no text, is cut off while it is packed, or may not be read."""
+
+
 # ── Files ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -316,12 +322,21 @@ def read_files(paths: Sequence[Path], formats: Formats = ANY_PROTOCOL) -> list[A
 def read_file(path: Path, formats: Formats = ANY_PROTOCOL) -> list[Any]:
     """Every line of a trace, in order, each with its place; raises `TraceError`."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise TraceError(f"{path} cannot be read: {problem}") from problem
+        with opened(path) as stream:
+            text = stream.read()
+    except UNREADABLE as problem:
+        what = problem.strerror if isinstance(problem, OSError) else None
+        raise TraceError(f"{path} cannot be read: {what or problem}") from problem
     texts = text.split("\n")
     ended = texts[-1] == ""
     return read_texts(texts[:-1] if ended else texts, str(path), formats, ended=ended)
+
+
+def opened(path: Path) -> TextIO:
+    """A trace to be read, unpacked if it is called `.gz`."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
 
 
 def read_texts(
@@ -344,9 +359,9 @@ def read_texts(
 def protocol_of(path: Path) -> tuple[Any, str]:
     """The version and the protocol that a trace's first line names; "" where it names none."""
     try:
-        with path.open(encoding="utf-8") as stream:
+        with opened(path) as stream:
             said = json.loads(stream.readline())
-    except (OSError, ValueError):
+    except UNREADABLE:
         return None, ""  # its reader says what is wrong
     if not isinstance(said, dict):
         return None, ""

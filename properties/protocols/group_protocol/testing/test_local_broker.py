@@ -287,7 +287,7 @@ def test_history_has_what_went_over_the_wire(
 MISUSES: dict[str, tuple[Callable[[LocalBroker], object], str]] = {
     "fault of no kind": (lambda b: b.fault("explode", api="Fetch"), "there is no fault 'explode'"),
     "fault for no api": (lambda b: b.fault("drop", api="Hartbeat"), "no client sends 'Hartbeat'"),
-    "fault without error": (lambda b: b.fault("error", api="Fetch"), "said with 'error' alone"),
+    "fault without error": (lambda b: b.fault("error", api="Fetch"), "error='NOT_COORD"),
     "fault of no error": (
         lambda b: b.fault("error", api="Fetch", error="OOPS"), "there is no error 'OOPS'",
     ),
@@ -305,7 +305,7 @@ MISUSES: dict[str, tuple[Callable[[LocalBroker], object], str]] = {
     "a delay without end": (
         lambda b: b.fault("delay", api="Fetch", seconds=float("inf")), "'delay' with seconds=inf"
     ),
-    "delay of nothing": (lambda b: b.fault("delay", api="Fetch"), "said with 'delay' alone"),
+    "delay of nothing": (lambda b: b.fault("delay", api="Fetch"), "must be, more than 0"),
     "time back": (lambda b: b.advance(-1), "time does not go back"),
     "time without end": (lambda b: b.advance(float("inf")), "a week, is the most"),
     "time that is no number": (lambda b: b.advance(float("nan")), "a week, is the most"),

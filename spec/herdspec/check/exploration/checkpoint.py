@@ -82,7 +82,7 @@ def read(path: str | os.PathLike[str], digest: str) -> Checkpoint:
     except OSError as error:
         what = error.strerror or "it is no checkpoint"
         raise UsageError(f"the checkpoint {path} cannot be read: {what}") from None
-    except (KeyError, ValueError, zipfile.BadZipFile):
+    except (EOFError, KeyError, ValueError, zipfile.BadZipFile):
         advice = "start the search anew, with save"
         raise UsageError(f"{path} is no complete checkpoint of a search; {advice}") from None
 

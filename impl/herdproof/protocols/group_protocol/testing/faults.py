@@ -95,9 +95,15 @@ def fault_of(
         raise BadBrokerUse(f"nth={nth}, times={times}: both count from 1")
     kind = kinds[does]
     if (kind is FaultKind.ERROR) != (error is not None):
-        raise BadBrokerUse(f"{does!r} with error={error!r}: an error is said with 'error' alone")
+        raise BadBrokerUse(
+            f"{does!r} with error={error!r}: an error is said with 'error' alone, and there it must"
+            f" be, such as error='NOT_COORDINATOR'"
+        )
     if (kind is FaultKind.DELAY) != (seconds != 0) or not 0 <= seconds < math.inf:
-        raise BadBrokerUse(f"{does!r} with seconds={seconds}: seconds are said with 'delay' alone")
+        raise BadBrokerUse(
+            f"{does!r} with seconds={seconds}: seconds are said with 'delay' alone, and there they"
+            f" must be, more than 0"
+        )
     if error is not None:
         error_code(error)
         if ApiKey[api] not in (*translation.VERSIONS, *READS):
