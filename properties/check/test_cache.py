@@ -460,6 +460,16 @@ def test_a_damaged_file_is_left_aside_with_a_note(
     assert "is left aside" not in run("lock.py", "--no-prove").stderr, "it was written anew"
 
 
+def test_a_file_of_another_check_is_not_believed(tmp_path: Path) -> None:
+    """A file that was given another's name tells nothing, though it is whole and of one key."""
+    cache = Cache(tmp_path)
+    cache.keep("explore", "key", Found((found(Mark.EXHAUSTED),), ""))
+    cache.path("liveness").write_text(cache.path("explore").read_text())
+
+    assert cache.recall("explore", "key")
+    assert cache.recall("liveness", "key") is None
+
+
 def test_a_cache_that_cannot_be_written_is_said(lock: Path) -> None:
     """Where nothing can be kept, verdicts are the same, and the user is told."""
     Path("kept").write_text("I am a file")

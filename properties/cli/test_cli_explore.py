@@ -261,6 +261,23 @@ def test_a_search_is_put_aside_and_gone_on_with(tmp_path: Path) -> None:
     assert "is a checkpoint of another search" in other.stderr
 
 
+def test_what_was_not_put_aside_is_not_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C after the search, while it is looked what is possible: then there is no file."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("herdspec.check.exploration.explore.Explorer._finish", interrupted)
+    file = tmp_path / "search.npz"
+    done = run("explore", f"{SPECS}:TwoPhaseCommit", "--may-end", "--save", file)
+
+    assert done.exit_code == INTERRUPTED
+    assert f"nothing was put aside in {file}" in done.stderr
+    assert not file.exists()
+
+
 def test_the_engine_that_searched_is_said(tmp_path: Path) -> None:
     """The engine is chosen and said; every engine finds the same."""
     spec = f"{SPECS}:TwoPhaseCommit"

@@ -206,6 +206,46 @@ def test_code_is_run_again_when_it_changes(spec: Path) -> None:
     assert line.endswith("(kept)")
 
 
+@pytest.mark.parametrize(
+    ("imports", "where"),
+    [("import tabnanny", "at the top"), ("import lately", "in a function")],
+)
+def test_what_is_imported_by_any_name_and_in_any_place_counts(
+    spec: Path, monkeypatch: pytest.MonkeyPatch, imports: str, where: str
+) -> None:
+    """A neighbour that is called as a module of Python's, and what a function imports."""
+    monkeypatch.syspath_prepend(str(spec.parent))
+    name = imports.removeprefix("import ")
+    helper, core = spec.with_name(f"{name}.py"), spec.with_name("core.py")
+    helper.write_text("ONE = 1\n")
+    text = core.read_text().replace("self.term += 1", f"self.term += {name}.ONE")
+    statement = next(line for line in text.splitlines() if line.endswith(f"{name}.ONE"))
+    within = statement.replace(statement.strip(), f"{imports}; {statement.strip()}")
+    is_late = where == "in a function"
+    core.write_text(text.replace(statement, within) if is_late else f"{imports}\n{text}")
+    arguments = ["verify", spec.name, "--no-prove", "--code", "served:Leases", "--cache", "kept"]
+    first = run_alone(*arguments)
+    helper.write_text("ONE = 2\n")
+    changed = run_alone(*arguments)
+
+    assert (first.exit_code, changed.exit_code) == (HOLDS, FAILS), first.output
+
+
+def test_verdicts_are_of_the_adapter_that_was_named(spec: Path) -> None:
+    """Of two adapters of one name in one package, each has its own."""
+    package = spec.with_name("served_twice")
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    good_one = "from core import Leases\n\n\nclass A(Leases):\n    flaws = ()\n"
+    (package / "good.py").write_text(good_one)
+    (package / "bad.py").write_text(good_one.replace("()\n", '("forgets",)\n'))
+    arguments = ["verify", spec.name, "--no-prove", "--cache", "kept", "--code"]
+    good = run_alone(*arguments, "served_twice.good:A")
+    bad = run_alone(*arguments, "served_twice.bad:A")
+
+    assert (good.exit_code, bad.exit_code) == (HOLDS, FAILS), good.output
+
+
 def test_code_is_for_specs_of_ones_own(spec: Path) -> None:
     """A protocol that is known has its own implementation."""
     done = run_alone("verify", "election", "--code", "core:Leases")

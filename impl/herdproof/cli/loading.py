@@ -20,6 +20,7 @@ from types import CodeType, ModuleType
 from zlib import crc32
 
 from herdproof.errors import Signalled
+from herdproof.protocols.imports import digest_from
 from herdproof.raised import is_installed, line_of
 from herdspec.check.digest import hashed, sources
 from herdspec.language.errors import SpecError, UsageError
@@ -165,14 +166,22 @@ def digest_of_imported() -> str:
     """
     The digest of all that the user's files brought along so far: of their packages as a whole.
 
-    Of installed libraries, the files that were imported with them count.
+    Of installed libraries, the files that were imported with them count. What an import statement
+    names that has not been carried out yet (it stands in a function) counts as well.
     """
     files: dict[str, str] = {}
+    own: list[Path] = []
+    tops: set[str] = set()
     for name in sorted(IMPORTED & sys.modules.keys()):
         top = name.partition(".")[0]
         file = _file_of(sys.modules[name])
-        if file is None or top in sys.stdlib_module_names | {"herdproof", "herdspec"}:
+        if file is None or top in {"herdproof", "herdspec"}:
             continue
+        if top in sys.stdlib_module_names and is_installed(file):
+            continue  # a neighbour's file may have such a name, too
+        if not is_installed(file):
+            own.append(file)
+            tops |= {top} if not top.startswith(OWN) else set()
         home = _file_of(sys.modules.get(top, sys.modules[name]))
         name = file.stem if name.startswith(OWN) else name  # which tells the file's place, too
         if home is not None and home.name == "__init__.py" and not is_installed(home):
@@ -181,4 +190,5 @@ def digest_of_imported() -> str:
             files[name] = hashed(file.read_text(encoding="utf-8"))
         else:
             files[name] = hashed(file.read_bytes().hex())
-    return hashed("modules", *(part for pair in sorted(files.items()) for part in pair))
+    modules = (part for pair in sorted(files.items()) for part in pair)
+    return hashed("modules", digest_from(own, tops), *modules)

@@ -28,15 +28,28 @@ def digest_of_imports(*modules: str) -> str:
     """The digest of these modules, and of all that they import; the standard library left out."""
     tops = sorted({module.partition(".")[0] for module in modules} - KEYED)
     own = {name for top in tops for name in _distributions().get(top, ())}
+    return _digest_from(tops, own)
+
+
+def digest_from(files: Iterable[Path], tops: Iterable[str]) -> str:
+    """The digest of all that these files import, anywhere in them, and of these top-level names."""
+    names = {name for file in files for name in _imports(file.read_bytes())}
+    return _digest_from(sorted({*names, *tops}), own=())
+
+
+def _digest_from(tops: Collection[str], own: Collection[str]) -> str:
+    """Of these names and of all beyond; of a distribution that is not `own` its version counts."""
     found: dict[str, str] = {}
     todo = [*tops]
     while todo:
         top = todo.pop()
-        if top in found or top in sys.stdlib_module_names | KEYED:
+        if top in found or top in KEYED:
             continue
         distributions = {*_distributions().get(top, ())}
         places = _places(top)
-        if distributions and not distributions & own and any(map(is_installed, places)):
+        if top in sys.stdlib_module_names and all(map(is_installed, places)):
+            continue  # a neighbour's file may have such a name, too
+        if distributions and not distributions & {*own} and any(map(is_installed, places)):
             found[top] = versions(sorted(distributions))
             continue
         files = _files(places)

@@ -196,6 +196,17 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path: Path) -> None:
         explore(specification(Walker), {}, faults=0, bound=9, resume=file)
 
 
+def test_a_checkpoint_of_other_checkers_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another version found, or overlooked, is not taken for what this one would find."""
+    file = saved(tmp_path)
+    monkeypatch.setattr("herdspec.check.exploration.checkpoint.engine", lambda: "another")
+
+    with pytest.raises(UsageError, match="is a checkpoint of another search"):
+        explore(WALKER, {}, faults=0, bound=9, resume=file)
+
+
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     """A missing, a foreign, a torn and an empty file are refused, each with what is wrong."""
     file = saved(tmp_path)

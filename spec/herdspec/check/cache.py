@@ -93,7 +93,7 @@ class Cache:
     def recall(self, name: str, key: str) -> Result | None:
         """The result of the check of this name under this key, if that is known."""
         kept = self._read(name)
-        if kept is None or kept.get("key") != key:
+        if kept is None or kept.get("key") != key or kept.get("check") != name:
             return None
         try:
             return result_of(kept["result"])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from herdproof.cli.loading import digest_of_imported, imported_beside
 from herdproof.conformance.adapter import Adapter, check_adapter, is_adapter
 from herdproof.conformance.checks import Code
+from herdspec.check.digest import hashed
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def code_of(subjects: Sequence[Subject], named: str | None) -> dict[str, Code]:
     by_name = {subject.name: subject for subject in subjects}
     for name, adapter in wanted.items():
         check_adapter(by_name[name].spec, adapter)
-    digest = digest_of_imported() if wanted else ""
+    digest = hashed("code", named or "", digest_of_imported()) if wanted else ""
     return {name: Code(adapter, digest) for name, adapter in wanted.items()}
 
 

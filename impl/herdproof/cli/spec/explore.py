@@ -227,12 +227,15 @@ class ExploreOptions:
 
     @contextmanager
     def put_aside(self, out: Output) -> Iterator[None]:
-        """Say, if Ctrl-C ends the search, where it was put aside."""
+        """Say, if Ctrl-C ends the search, where it was put aside, if it was by then."""
+        before = written_at(self.save)
         try:
             yield
         except KeyboardInterrupt:
-            if self.save:
+            if self.save and written_at(self.save) != before:
                 out.errors.print(f"put aside: go on with --resume {self.save}", markup=False)
+            elif self.save:
+                out.errors.print(f"nothing was put aside in {self.save}", markup=False)
             raise
 
     def write(
@@ -248,6 +251,11 @@ class ExploreOptions:
 
             found = FoundStories(machine_at(subject.spec, result), stories, result.witnesses)
             save_stories(out, self.save_stories, whole_name(self.spec, subject), found)
+
+
+def written_at(file: Path | None) -> int | None:
+    """When a file was written, in nanoseconds; None where it is not there."""
+    return file.stat().st_mtime_ns if file is not None and file.exists() else None
 
 
 def constrained(spec: Specification, name: str | None) -> tuple[Specification, Property | None]:

@@ -207,8 +207,8 @@ class SearchDirectory:
         if digest != known:
             raise UsageError(
                 f"{self.folder} is a checkpoint of another search ({about(told)}): the spec, its "
-                "sizes, its bounds, its constraint or its symmetry differ; resume with what it "
-                "was begun with, or start anew"
+                "sizes, its bounds, its constraint, its symmetry, or herdproof, Python or a "
+                "solver's version differ; resume with what it was begun with, or start anew"
             )
 
 

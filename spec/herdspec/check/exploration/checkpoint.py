@@ -2,8 +2,8 @@
 A search put aside: its states and counts in a file, to go on from another day.
 
 The file is NumPy's own (`.npz`, nothing is executed when it is read). It carries a digest of the
-spec, its sizes and bounds and how states are packed, so that a search cannot be continued as
-another one.
+spec, its sizes and bounds and how states are packed, and of the checkers, so that a search cannot
+be continued as another one, nor by others: what they found would be believed unseen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.digest import digest_of
+from herdspec.check.digest import digest_of, engine
 from herdspec.engine.columns import Packing, Words
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
@@ -47,7 +47,8 @@ def digest_of_search(packing: Packing, constraint: Expr) -> str:
     places = [packing.places.items(), packing.one_hot.items()]
     layout = [str(sorted((str(k), str(p)) for k, p in of)) for of in places]
     bounds = [ground.bound, ground.faults, packing.blocks]
-    return digest_of(ground.spec, sorted(ground.sizes.items()), bounds, layout, constraint)
+    sizes = sorted(ground.sizes.items())
+    return digest_of(ground.spec, sizes, bounds, layout, constraint, engine())
 
 
 def write(path: str | os.PathLike[str], digest: str, found: Checkpoint) -> None:
@@ -96,5 +97,6 @@ def _check(path: str | os.PathLike[str], told: dict[str, object], digest: str) -
     if told["digest"] != digest:
         raise UsageError(
             f"{path} is a checkpoint of another search: the spec, its sizes, its bounds, its "
-            "constraint or its symmetry differ; resume with what it was begun with, or start anew"
+            "constraint, its symmetry, or herdproof, Python or a solver's version differ; resume "
+            "with what it was begun with, or start anew"
         )
