@@ -107,6 +107,11 @@ def test_what_misled_the_judges_does_so_no_more(
     never_wrong(whose, [x for x in lines if id(x) not in gone])
 
 
+def test_a_handover_may_be_told_by_who_coordinates_next_alone() -> None:
+    """Whoever stored it has stepped down before the answer; a paused client consumes no more."""
+    never_wrong(CLIENTS, run_of(CLIENTS, 77))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("whose", MAPS)
 def test_of_a_restart_that_no_line_tells_nothing_is_wrong(whose: str, kind: str) -> None:
