@@ -8,6 +8,7 @@ of members is filled, too (`clients.py`), and so is who leads which generation (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from herdproof.conformance.traces.line import TraceLine
 from herdproof.pipeline.judging.gaps import Gap
