@@ -289,6 +289,32 @@ def test_a_process_that_begins_at_once_is_known_by_its_numbers_too() -> None:
     assert found.twice == []
 
 
+@pytest.mark.parametrize("later", [[(2, 50), (3, 60)], [(1, 50), (2, 60)], []])
+def test_a_process_may_end_when_the_next_one_begins(later: list[tuple[int, int]]) -> None:
+    """Two lines of one time: the next process goes on with other numbers, or has ended, too."""
+    some = run_of(0)[0]
+    told = [(1, 10), (2, 20), (3, 40), (4, 40), (1, 40), *later]
+    lines = [replace(some, node="a", sequence=n, time_ns=t, place=f"f:{n},{t}") for n, t in told]
+    Random(1).shuffle(lines)
+
+    found = ordered(lines)
+
+    assert [(line.sequence, line.time_ns) for line in found.lines] == told
+    assert found.gaps == {}
+
+
+def test_a_gap_when_a_process_begins_is_its_own() -> None:
+    """Its next line goes on with what was told then."""
+    some = run_of(0)[0]
+    told = [(1, 10), (2, 20), (1, 40), (3, 40), (4, 50)]
+    lines = [replace(some, node="a", sequence=n, time_ns=t, place=f"f:{n},{t}") for n, t in told]
+
+    found = ordered(lines)
+
+    assert [(line.sequence, line.time_ns) for line in found.lines] == told
+    assert found.gaps == {3: "of a, lines 2 to 2"}
+
+
 def test_numbers_that_go_on_in_a_later_process_are_a_gap() -> None:
     """Who speaks of a connection has registered there, and has told so in a line."""
     tried = 0

@@ -95,7 +95,7 @@ def in_parts(lines: Sequence[Any], cuts: Random, late_ns: int = LATE_NS) -> dict
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, 14])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, 14, 2333])
 def test_lines_that_are_not_late_give_what_the_judge_says(seed: int) -> None:
     """However they were delayed (by less than the bound) and cut into parts."""
     lines, chance = lines_of(seed), Random(seed)

@@ -294,16 +294,45 @@ def _unnamed_processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
     """One node's lines by process, if none says of which it is."""
     every = sorted(lines, key=_BY_NUMBERS)
     starts = sorted({line.time_ns for line in every if line.sequence == 1})
+    last = last_words(every, attrgetter("time_ns")) if starts else set[int]()
     before, every = _headless(every, starts)
-    if len(starts) < 2:
-        found = [every] if every else []
-    else:
-        of: dict[int, list[L]] = defaultdict(list)
-        for line in every:
-            of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
-        found = [of[number] for number in sorted(of)]
+    of: dict[int, list[L]] = defaultdict(list)
+    for line in every:
+        number = max(0, bisect_right(starts, line.time_ns) - 1)
+        of[number - (id(line) in last)].append(line)
+    before += of.pop(-1, [])
+    found = [of[number] for number in sorted(of)]
     parts = [before, *found] if before else found
     return [own for part in parts for one in _restarted(part) for own in _numbered(one, twice)]
+
+
+def last_words(lines: Sequence[L], turn_of: Callable[[L], int]) -> set[int]:
+    """
+    Lines that a process told at the very time at which its node's next one began, by their ids.
+
+    The next one goes on with other numbers, or not at all.
+    """
+    begun = {turn_of(line) for line in lines if line.sequence == 1}
+    of: dict[tuple[int, str, str], list[L]] = defaultdict(list)
+    for line in lines:
+        if (turn := turn_of(line)) in begun:
+            of[turn, line.role, line.node].append(line)
+    found: set[int] = set()
+    for (turn, *node), own in of.items():
+        own.sort(key=attrgetter("sequence"))
+        told, more = 1, list[L]()
+        for line in own:
+            if line.sequence <= told + 1:
+                told = line.sequence
+            else:
+                more.append(line)
+        if not more or own[0].sequence > 1:
+            continue
+        later = [x for x in lines if [x.role, x.node] == node and turn_of(x) > turn]
+        goes_on = min((turn_of(x), x.sequence) for x in later)[1] if later else 1
+        if goes_on == told + 1 or (goes_on == 1 and told == 1):
+            found.update(map(id, more))
+    return found
 
 
 def _namesakes(lines: list[L], twice: list[L]) -> list[list[L]]:

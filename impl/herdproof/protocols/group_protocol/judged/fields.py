@@ -41,7 +41,7 @@ class CoordinatorFields(StoredEntries):
     def take(self, line: TraceLine) -> None:
         """The next line."""
         self.heard(line)
-        if line.node == self._loading:
+        if line.node == self._loading and line.action != START:
             self.ends_loading(line)
         action = line.action
         if action in OF_BROKERS:

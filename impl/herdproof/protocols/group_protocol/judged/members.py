@@ -8,6 +8,7 @@ of members is filled, too (`clients.py`), and so is who leads which generation (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from herdproof.conformance.traces.line import TraceLine
 from herdproof.pipeline.judging.gaps import Gap
@@ -22,6 +23,7 @@ from herdproof.protocols.group_protocol.judged.generations import (
 from herdproof.protocols.group_protocol.judged.stored import StoredChange
 from herdproof.protocols.group_protocol.steps import TOLD
 from herdproof.protocols.group_protocol.tracing import CONSUMER
+from herdspec.check.observation.inconclusive import possible
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import Watches
 
@@ -103,9 +105,17 @@ class MemberFields(CoordinatorFields):
 
     def ends_loading(self, line: TraceLine) -> None:
         """The next line of who has loaded: it tells what was found, or nothing was."""
-        super().ends_loading(line)
         found = line.arguments if line.action == "found" else {}
+        if self.has_clients and self._is_handed_over(found):
+            self.consuming.hands_over()
+        super().ends_loading(line)
         self.generations.finds(found.get("generation", 0))
+
+    def _is_handed_over(self, found: Mapping[str, Any]) -> bool:
+        """True if a later generation is found to be stored than was known to be, of those sent."""
+        known = possible(self._entries["generation"][()]) or ()
+        is_stored = found.get("is_assigned", False) or not found.get("members", ())
+        return is_stored and found.get("generation", 0) in sorted(known)[1:]
 
     def _forget_stored(self, *, is_cut: bool = False) -> None:
         super()._forget_stored(is_cut=is_cut)

@@ -81,7 +81,9 @@ class StoredEntries(GroupEntries):
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
     def start(self, line: TraceLine) -> None:
-        """A process begins, and coordinates nothing."""
+        """A process begins, and coordinates nothing; what the one before has found, none told."""
+        if line.node == self._loading:
+            self._loading = NOBODY
         self._stops(line)
 
     def step_down(self, line: TraceLine) -> None:

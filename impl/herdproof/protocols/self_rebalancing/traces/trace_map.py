@@ -22,7 +22,7 @@ from functools import cache
 from itertools import product
 from operator import attrgetter
 
-from herdproof.conformance.traces.line import TraceLine
+from herdproof.conformance.traces.line import MOST, TraceLine
 from herdproof.conformance.traces.mapping import ANY, DecodedLine, Row, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
 from herdproof.protocols.group_replay import GroupReplay, places
@@ -313,7 +313,7 @@ class RebalancingTrace(GroupReplay):
         for (other, q, _), line in self._asked.items():
             if other != m and q == p and line.action == "claim":
                 yield [("claim", (other, p)), refused]
-        if self._freed_ns.get(p, -1) >= self._claimed_ns[m, p]:
+        if self._freed_ns.get(p, -1) >= self._claimed_ns.get((m, p), MOST):
             yield from (ELSE, [])
 
     def begins(self, told: DecodedLine, s: State) -> Sequence[str]:

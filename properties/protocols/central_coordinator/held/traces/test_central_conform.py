@@ -43,7 +43,7 @@ from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATO
 from herdspec.protocols.group import Partition
 from properties.locks import LOCK, spec
 
-SEEDS = range(12)
+SEEDS = (*range(12), 2333)
 
 SELDOM = frozenset(
     {"abandon_rebalance", "fail_rebalance", "requeue", "lose_answer", "refuse_stale"}
