@@ -200,6 +200,8 @@ class GatedBroker:
         self.answers: deque[tuple[int, Any]] = deque()
         self.busy = False
         self.starts = False
+        self.outwaited = False
+        """A lease that its queued group has waited for is over; until a rebalance begins."""
         self.is_deposed = False
         """True if it was told that it leads no more, whatever its core made of that."""
 
@@ -432,6 +434,8 @@ class CentralParts:
         group = self.brokers[b].group
         assert group is not None, "it has ghosts"
         was_waiting = group.phase is Phase.WAITING and not group.members
+        if group.phase in (Phase.QUEUED, Phase.WAITING):
+            self.brokers[b].outwaited = True
         self._due(b, ("lease", f"{GROUP} {registration}"))
         if was_waiting:
             self._handle(b)  # to see that nobody is there
