@@ -141,12 +141,16 @@ class Herd(ABC):
         for broker in brokers:
             self.eventually(partial(says, self._coordinators[broker], "listening "))
 
-    def start_consumers(self, process: str, **members: float) -> None:
-        """Start a process with these members, each with how long it winds up, in seconds."""
+    def start_consumers(self, process: str, *, resumes: bool = True, **members: float) -> None:
+        """
+        Start a process with these members, each with how long it winds up, in seconds.
+
+        Those that do not resume stop when their connection is lost.
+        """
         told = {
             "members": members, "group": self.group, "topics": f"^{self.topics}.*",
             "coordinators": [self.wire(broker) for broker in self._coordinators],
-            "session_timeout_s": SESSION_S, "ping_interval_s": PING_S,
+            "session_timeout_s": SESSION_S, "ping_interval_s": PING_S, "resumes": resumes,
         }  # fmt: skip
         log = self._new_log(f"consumers-{process}")
         self._consumers.append(Log(log))

@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from herdproof.conformance.traces.line import read_files
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.pipeline.audit.audit import Audit
 from herdproof.pipeline.audit.work import protocol_work
 from herdproof.pipeline.spark.sources import find_sources
 from herdproof.pipeline.spark.store import OutputDirectory
+from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.central_coordinator.central_cluster import BEHIND_S, Herd, Processes
 from integration.central_coordinator.central_judgement import (
@@ -105,6 +107,46 @@ def test_whatever_is_killed_or_paused_each_record_is_delivered_and_by_one_owner_
         f"central coordinator: {summary}; {judge_traces(herd.trace_files())}; resumed after "
         + ", ".join(f"{what} {seconds:.1f} s" for what, seconds in took.items())
     )
+
+
+AT_HAND_S = 0.25
+"""Of what comes again, how long before its consumer's end: that at hand, of pings each second."""
+
+
+def test_what_was_finished_when_the_leader_was_killed_is_not_read_again(
+    herd: Herd, report: Callable[[str], None]
+) -> None:
+    """
+    Members that do not resume stop, and say to the next coordinator where: it stores that before it
+    starts anybody. What nobody had reported would be up to a second's records, of each partition.
+    Reference: docs/wire.md, "Bodies of version 4".
+    """
+    herd.add_topic("a", 2)
+    herd.start_coordinators("1", "2")
+    herd.start_consumers("first", resumes=False, a=0.0)
+    herd.await_flow("a")
+    herd.start_consumers("second", resumes=False, b=0.0)
+    herd.await_flow("a", "b")
+    herd.await_stored()
+
+    killed = herd.await_leader()
+    herd.kill(killed)
+    successor = herd.await_leader(other_than=killed)
+    herd.await_flow("a", "b")
+    herd.await_stored()
+    herd.await_all_delivered()
+    herd.watcher.stop()
+    herd.end()
+
+    lines: list[CentralStep] = read_files(herd.trace_files(), FORMATS)
+    brought = [x for x in lines if x.brought]
+    assert {x.action for x in brought} == {"handle_register"}
+    assert {x.node for x in brought} == {successor}
+    assert {(t, n) for x in brought for t, n, _ in x.brought} == {
+        (topic, str(number)) for topic, number in herd.flow.places
+    }
+    summary = judge(herd.evidence(), epochs=2, generations=2, behind_s=AT_HAND_S)
+    report(f"brought to the next coordinator: {summary}; {judge_traces(herd.trace_files())}")
 
 
 @pytest.mark.parametrize("flaw", ["", "no_barrier"])

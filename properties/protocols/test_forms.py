@@ -25,13 +25,15 @@ from herdspec.language.errors import UsageError
 STORIES = Path(__file__).parents[1] / "stories"
 FORMS = [f"{name}-{form}" for name in in_order() for form in protocol(name).variants()]
 HELD = [
-    "central_coordinator-resuming", "group_protocol-choice", "group_protocol-administered",
-    "group_protocol-positions", "group_protocol-subscriptions",
+    "central_coordinator-bringing", "central_coordinator-resuming", "group_protocol-choice",
+    "group_protocol-administered", "group_protocol-positions", "group_protocol-subscriptions",
 ]  # fmt: skip
 """Forms that code is held to."""
 OF_A_FORM = [
+    ("central_coordinator-bringing", "a_start_is_at_the_stored_offset"),
     ("central_coordinator-resuming", "exclusive"),
     ("central_coordinator/adopts_meanwhile", "exclusive"),
+    ("central_coordinator/brought_by_id", "a_start_is_at_the_stored_offset"),
     ("central_coordinator/resumes_too_late", "exclusive"),
     ("group_protocol/start_unstored", "nothing_is_skipped"),
 ]

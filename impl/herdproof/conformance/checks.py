@@ -21,6 +21,7 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.conformance.graphs.edges import Coverage
+    from herdproof.conformance.holding.held import Held
     from herdproof.conformance.solver.found import Solved
     from herdproof.conformance.walks.walk import Walked
     from herdspec.check.plans import CheckConfig
@@ -65,17 +66,23 @@ ON_WALKS = (
 
 
 def walks(
-    looked: CheckConfig, code: Code, runs: int = RUNS, turns: int = TURNS, row: Row = ON_WALKS
-) -> Check:
-    """Random walks: the code takes what the spec allows, and refuses what it does not."""
+    looked: CheckConfig, code: Code, runs: int = RUNS, turns: int = TURNS, row: Row = ON_WALKS,
+    first: Callable[[Held], None] | None = None,
+) -> Check:  # fmt: skip
+    """
+    Random walks: the code takes what the spec allows, and refuses what it does not.
+
+    Each begins with what `first` does, if that is given.
+    """
 
     def run(tell: Tell) -> Result:
         from herdproof.conformance.walks.walk import walk
 
         tell(f"{runs} walks of {turns} turns", None)
         walked = walk(
-            looked.spec, code.adapter, looked.sizes, runs=runs, steps=turns, seconds=SECONDS
-        )
+            looked.spec, code.adapter, looked.sizes, runs=runs, steps=turns, seconds=SECONDS,
+            first=first,
+        )  # fmt: skip
         bounds = f"{size_of(looked)}, {counted(walked.steps, 'step')}"
         measured = (
             f"{walked.runs:,} of {counted(runs, 'walk')}, {counted(walked.steps, 'step')},"
@@ -85,7 +92,7 @@ def walks(
 
     return Check(
         f"walk {code.adapter.__name__} beside {looked.subject}: {size_of(looked)}",
-        run, lambda: rests_on(looked, code, runs, turns, SECONDS, row),
+        run, lambda: rests_on(looked, code, runs, turns, SECONDS, row, first and first.__name__),
     )  # fmt: skip
 
 

@@ -182,6 +182,7 @@ OF_COORDINATORS: dict[str, Shown | str] = {
     "empty_group_hangs": LIVENESS,
     "stop_keeps_ack": LIVENESS,
     "adopts_meanwhile": Shown({"exclusive", "who_consumes_owns"}, 2),
+    "brought_by_id": "what a process brings of an older registration of its own is stored already",
     "member_by_id": "chance seldom shows it; its replay differs (`test_central_flawed.py`)",
 }
 OF_CONSUMERS: dict[str, Shown | str] = {

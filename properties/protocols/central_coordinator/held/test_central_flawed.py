@@ -54,6 +54,7 @@ from herdproof.protocols.election.simulated import SimulatedElection
 from herdproof.zookeeper.operations import Multi, Operation, Refusal, Why
 from herdspec.check.conformance.conform import Verdict
 from herdspec.protocols.central_coordinator import flaws as spec
+from herdspec.protocols.central_coordinator.variants.bringing_flaws import BRINGING_FLAWS
 from herdspec.protocols.central_coordinator.variants.resuming_flaws import RESUMING_FLAWS
 from properties.protocols.central_coordinator.coordinator.core_world import (
     GROUP,
@@ -112,7 +113,8 @@ def test_an_unknown_flaw_is_refused(make: Callable[[frozenset[str]], type]) -> N
 def test_every_flaw_of_the_spec_can_be_put_into_a_core() -> None:
     """Each variant of the spec has a core that makes the same mistake, by the same name."""
     assert FOUND.keys() == spec.FOUND.keys()
-    assert spec.FLAWS.keys() | spec.FOUND.keys() | RESUMING_FLAWS.keys() == {
+    of_forms = RESUMING_FLAWS.keys() | BRINGING_FLAWS.keys()
+    assert spec.FLAWS.keys() | spec.FOUND.keys() | of_forms == {
         *COORDINATORS, *(CONSUMERS.keys() - {"stop_not_answered"})
     }  # fmt: skip
     assert all(issubclass(flawed, Elector) for flawed in FLAWS.values())

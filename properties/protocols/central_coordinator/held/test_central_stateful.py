@@ -152,6 +152,31 @@ def test_a_write_of_a_past_epoch_is_refused_and_its_sender_steps_down() -> None:
         assert not look["election.leads"][b]
 
 
+def test_a_group_stays_queued_by_whoever_came_while_a_lease_was_waited_for() -> None:
+    """To the spec nobody is in the group, which is idle; to the core it is queued for the lease."""
+    sizes = ALONE | {"Member": 2}
+    with Held(HELD, CentralCores, **sizes) as held, sizes_of_sorts(held.machine.sizes):
+        b, m, n, p = Broker(0), Member(0), Member(1), Partition(0)
+        held.offer("elect", b)
+        held.offer("coordinator_startup", b)
+        held.offer("register", n, b, {p})
+        held.offer("handle_register", n, b)
+        held.wait()
+        held.offer("handle_stop", n)
+        held.offer("handle_stop_response", n, b)
+        held.wait()
+        held.offer("doubt", b)
+        held.offer("coordinator_startup", b)
+        held.offer("begin_rebalance", b, False)
+        held.offer("register", m, b, {p})
+        held.offer("handle_register", m, b)
+
+        assert held.offer("on_lost_connection", n)
+        held.wait()
+        assert held.code is not None, "it lives within `with`"
+        assert held.code.observe()["phase"][b] is Phase.STOPPING
+
+
 def test_entries_that_are_seen_later_are_seen() -> None:
     """An interest is missing from the first looks, as nobody is in the books; then it is there."""
     with Held(HELD, CentralCores, **ALONE) as held, sizes_of_sorts(held.machine.sizes):

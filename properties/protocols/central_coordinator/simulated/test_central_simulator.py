@@ -177,6 +177,7 @@ NOT_HUNTED = {
     "empty_group_hangs": "whoever joins the group sets it going again",
     "stop_keeps_ack": "it takes a write that fails when the plan has come to be the old one again",
     "member_by_id": "two are given one partition, which no two consumed in 240 runs",
+    "brought_by_id": "what a process brings of an older registration of its own is stored already",
 }
 """What the checkers found and chance seldom does (`test_central_flawed.py` shows it), and why."""
 OF_CONSUMERS = {

@@ -170,6 +170,13 @@ def held() -> CheckConfig:
     return central(verified(), 1, 1, 1, faults=1)
 
 
+def brought() -> CheckConfig:
+    """Members that say where they stopped, at a size at which code is taken on walks."""
+    from herdspec.protocols.central_coordinator.variants.bringing_properties import BRINGING_HELD
+
+    return replace(central(BRINGING_HELD, 2, 1, 2, faults=2), subject="bringing")
+
+
 def mistaken() -> list[CheckConfig]:
     """All that the central coordinator promises, at sizes at which most of its mistakes show."""
     from herdspec.protocols.central_coordinator.properties import NOTICING

@@ -4,10 +4,10 @@ The cores of system B in their gated world, as an adapter of the central coordin
 What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
 properties alone look at), `term` but while requests are under way, `interest` and `acked` of whom
 no coordinator knows, `stopped` but while Stops are out, `noted` and `sent` what is stored already,
-`begin` of what a Start does not give, `dirty` while a lease is waited for (or was, until its member
-resumed), and of a flag that is clear where a topic concerns nobody, a group is new, or a back-off
-was cut short, `barred` of whom a refusal may wait for. A group that nobody is in counts as idle,
-whatever its core still waits for.
+`begin` of what a Start does not give, `dirty` while a lease is waited for (or was, until it was
+over, or its member resumed), and of a flag that is clear where a topic concerns nobody, a group is
+new, or a back-off was cut short, `barred` of whom a refusal may wait for. A group that nobody is in
+counts as idle, whatever its core still waits for.
 
 A ping that is sent before its sender hears of a new generation says the one before, where the spec
 has it say ZooKeeper's: nobody reads it, so it is not compared.
@@ -327,8 +327,7 @@ class CentralCores(PickledAdapter):
         self._see_write(look, b)
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
-        group = broker.group
-        if flag is not None and not self._has_waited(group) and (flag.dirty or self._heeds_all(b)):
+        if flag is not None and not self._has_waited(b) and (flag.dirty or self._heeds_all(b)):
             look["dirty"][b] = flag.dirty
         known = broker.core.offsets.known.get(GROUP, {})
         for p in Partition:
@@ -352,13 +351,18 @@ class CentralCores(PickledAdapter):
             if (step is not None and not is_again) or (request and request.is_done):
                 look["sent"][b, p] = sent.get(p.index, 0)
 
-    @staticmethod
-    def _has_waited(group: Group | None) -> bool:
-        """True if a queued group waits for leases, or may have until a member resumed."""
+    def _has_waited(self, b: Broker) -> bool:
+        """True if a queued group waits for leases, or has, or may have until a member resumed."""
+        broker = self.world.brokers[b.index]
+        group = broker.group
         return (
             group is not None
             and is_queued(group)
-            and (bool(group.ghosts) or any(member.resumed for member in group.members.values()))
+            and (
+                bool(group.ghosts)
+                or broker.outwaited
+                or any(member.resumed for member in group.members.values())
+            )
         )
 
     def _heeds_all(self, b: Broker) -> bool:

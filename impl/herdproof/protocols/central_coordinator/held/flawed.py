@@ -29,6 +29,7 @@ from herdproof.protocols.central_coordinator.coordinator.groups import (
     Phase,
     Registered,
 )
+from herdproof.protocols.central_coordinator.coordinator.members.bringing import BroughtOffsets
 from herdproof.protocols.central_coordinator.coordinator.members.membership import Membership
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import (
     Necessity,
@@ -43,7 +44,7 @@ from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance i
 )
 from herdproof.protocols.central_coordinator.coordinator.store import Job, Store, StoreResult, Write
 from herdproof.protocols.central_coordinator.events import CoordinatorEvent
-from herdproof.protocols.central_coordinator.wire.messages import Frame
+from herdproof.protocols.central_coordinator.wire.messages import Brought, Frame
 from herdproof.zookeeper.operations import Answer, Checked, Done, Multi, Refusal
 
 # ── The rebalance ───────────────────────────────────────────────────────────────────────────
@@ -205,6 +206,21 @@ class MemberById(Rebalancer):
         super()._start(group, member, (*share, *former))
 
 
+class BroughtById(BroughtOffsets):
+    """Who brings an offset is known by its consumer's id: whichever of its registrations owns."""
+
+    def _may_bring(
+        self, group: Group, member: Registered, one: Brought, partition: Partition
+    ) -> bool:
+        owner = group.owners.get(partition)
+        return (
+            owner is not None
+            and owner.consumer_id == member.consumer_id
+            and one.registration in member.former
+            and not group.is_closed()
+        )
+
+
 # ── Members, writes, commits, and who coordinates ───────────────────────────────────────────
 
 
@@ -347,7 +363,10 @@ FOUND: Mapping[str, type[Any]] = {
 RESUMING: Mapping[str, type[Any]] = {"adopts_meanwhile": AdoptsMeanwhile}
 """A mistake of who lets registrations resume."""
 
-COORDINATORS: Mapping[str, type[Any]] = {**HABITS, **FOUND, **RESUMING}
+BRINGING: Mapping[str, type[Any]] = {"brought_by_id": BroughtById}
+"""A mistake of who takes offsets that are brought."""
+
+COORDINATORS: Mapping[str, type[Any]] = {**HABITS, **FOUND, **RESUMING, **BRINGING}
 """All known mistakes of the coordinator."""
 
 CONSUMERS: Mapping[str, type[Any]] = {

@@ -24,6 +24,7 @@ from herdproof.protocols.central_coordinator.held.flawed import (
     coordinator_with,
 )
 from herdproof.protocols.central_coordinator.simulated.gated import GatedCentral
+from herdproof.protocols.central_coordinator.simulated.gated_processes import GatedTwins
 from herdproof.protocols.central_coordinator.simulated.gates import GatedBroker
 from herdproof.protocols.central_coordinator.wire.messages import Start
 from herdproof.zookeeper.operations import Answer, Check, Multi, Operation
@@ -91,6 +92,7 @@ WORLDS: Mapping[str, type[GatedCentral]] = {
     "stale_commit": LeasesOfFetchers,
     "ignores_epoch": LastFence,
     "owners_written_late": ReadAgain,
+    "brought_by_id": GatedTwins,
 }
 """By mistake, the world in which it shows."""
 

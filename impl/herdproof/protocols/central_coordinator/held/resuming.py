@@ -17,6 +17,7 @@ from herdproof.protocols.central_coordinator.held.mistaken import mistaken
 from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator.spec import Member
 from herdspec.protocols.central_coordinator.variants.resuming_properties import RESUMING_HELD
+from herdspec.protocols.election.spec import Broker
 
 
 @forwards(RESUMING_HELD)
@@ -35,8 +36,10 @@ class ResumingCores(CentralCores):
     offered = (*CentralCores.offered, "resume")
     reluctant = (*CentralCores.reluctant, "handle_resume", "commit")
     """Who has resumed commits once it knows of that, by the next request."""
-    _has_waited = staticmethod(is_queued)
-    """As a rebalance is not due, a group may be seen queued after the leases that it waited for."""
+
+    def _has_waited(self, b: Broker) -> bool:
+        """As a rebalance is not due, a group may be queued long after what it waited for."""
+        return is_queued(self.world.brokers[b.index].group)
 
 
 def goes_by_the_clock(self: CentralCores, m: Member) -> None:

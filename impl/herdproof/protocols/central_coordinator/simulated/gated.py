@@ -289,6 +289,8 @@ class GatedCentral(CentralParts):
         broker.gates.uneven = uneven
         self._handle(b)
         broker.gates.uneven = False
+        if broker.group is None or broker.group.phase not in (Phase.QUEUED, Phase.WAITING):
+            broker.outwaited = False
 
     def send(self, m: int, b: int, kind: type[Ping | Stop | Start]) -> None:
         """The request that waits for a member is sent."""

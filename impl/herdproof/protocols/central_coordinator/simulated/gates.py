@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from herdproof.consuming.assignment import Partition
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
@@ -53,8 +53,6 @@ GROUP = "g"
 NOWHERE = "nowhere"
 """A topic that never exists: so that one may be interested in nothing that does."""
 _SETTINGS = Settings(failover_grace_ms=1, zookeeper_retries=0)
-_CONSUMER = ConsumerSettings(brings=False)
-"""Members of the verified spec, and of those that resume: neither brings any offset."""
 
 
 def topic_of(p: int) -> str:
@@ -202,6 +200,8 @@ class GatedBroker:
         self.answers: deque[tuple[int, Any]] = deque()
         self.busy = False
         self.starts = False
+        self.outwaited = False
+        """A lease that its queued group has waited for is over; until a rebalance begins."""
         self.is_deposed = False
         """True if it was told that it leads no more, whatever its core made of that."""
 
@@ -245,6 +245,9 @@ class GatedMember:
 class CentralParts:
     """The parts of the world, and what they do to each other at once."""
 
+    consumers: ClassVar[ConsumerSettings] = ConsumerSettings(brings=False)
+    """Members of the verified spec, and of those that resume: neither brings any offset."""
+
     def __init__(
         self, brokers: int, members: int, partitions: int, *, there: Collection[int] = (),
         coordinator: type[Coordinator] = Coordinator, consumer: type[ConsumerCore] = ConsumerCore,
@@ -265,11 +268,15 @@ class CentralParts:
         self.brokers = [GatedBroker(self._core(b), self.zookeeper.open()) for b in range(brokers)]
         known = tuple(Address(f"broker{b}", 1) for b in range(brokers))
         self.members = [
-            GatedMember(consumer(GROUP, f"c{m}", f'{{"{NOWHERE}": 1}}', _CONSUMER, known, m))
-            for m in range(members)
+            GatedMember(consumer(GROUP, name, f'{{"{NOWHERE}": 1}}', self.consumers, known, m))
+            for m, name in enumerate(map(self.consumer_id, range(members)))
         ]
         for p in there:
             self.appear(p)
+
+    def consumer_id(self, process: int) -> str:
+        """The id that a consumer's process goes by."""
+        return f"c{process}"
 
     def appear(self, p: int) -> None:
         """A topic appears, with its partition; its offset is stored from the beginning."""
@@ -427,6 +434,8 @@ class CentralParts:
         group = self.brokers[b].group
         assert group is not None, "it has ghosts"
         was_waiting = group.phase is Phase.WAITING and not group.members
+        if group.phase in (Phase.QUEUED, Phase.WAITING):
+            self.brokers[b].outwaited = True
         self._due(b, ("lease", f"{GROUP} {registration}"))
         if was_waiting:
             self._handle(b)  # to see that nobody is there

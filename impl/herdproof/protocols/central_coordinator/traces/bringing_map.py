@@ -159,11 +159,17 @@ class BringingGroup(ResumingGroup):
         if s.seat != b:
             return ()
         places = self._places_of(line)
-        return [
+        more = [
             f"of {p}, {offset} is brought: the spec has {known} noted or stored"
             for p, offset in places
             if (known := max(s.noted[b, p], s.committed[p])) < offset
         ]
+        less = [
+            f"of {p}, {offset} is brought: its owner stopped at {left}"
+            for p, offset in places
+            if (owner := s.owner[p]) is not None and (left := s.left[owner, p]) > offset
+        ]
+        return more + less
 
     def _places_of(self, line: CentralStep) -> list[tuple[Any, int]]:
         """The offsets that a Register brings, in the spec's terms."""

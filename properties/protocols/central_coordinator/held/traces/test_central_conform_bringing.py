@@ -31,7 +31,7 @@ def run(seed: int, resumes: float = 0.0) -> list[CentralStep]:
 
 
 def changed(lines: list[CentralStep], by: int) -> list[CentralStep]:
-    """The lines, but that more is brought, by so much."""
+    """The lines, but that so much more is brought."""
     return [
         replace(x, brought=tuple((t, n, o + by) for t, n, o in x.brought)) if x.brought else x
         for x in lines
@@ -72,16 +72,19 @@ def test_the_lines_choose_the_variant() -> None:
     assert map_of().chosen(silent) is map_of()
 
 
-def test_more_than_where_it_stopped_is_not_brought() -> None:
+@pytest.mark.parametrize(
+    ("by", "why"), [(1, "is brought: the spec has"), (-1, "is brought: its owner stopped at")]
+)
+def test_another_offset_than_where_it_stopped_is_not_brought(by: int, why: str) -> None:
     """The line that differs is the Register's; its consumer has told where it stopped."""
-    lines = changed(run(BROUGHT), 1)
+    lines = changed(run(BROUGHT), by)
 
     outcome = conform_lines(lines)
 
     assert outcome.verdict is Verdict.DIFFERS
     assert outcome.mismatch is not None
     assert lines[outcome.matched].action == "handle_register"
-    assert "is brought: the spec has" in "\n".join(outcome.mismatch.lines)
+    assert why in "\n".join(outcome.mismatch.lines)
 
 
 def test_what_nobody_has_brought_is_not_stored() -> None:

@@ -29,7 +29,7 @@ BRINGING_FLAWS = {
         BRINGING_HELD.replace(
             "BroughtById", brings=whichever_life_it_was, connect=as_if_it_went_on
         ),
-        frozenset(),
+        frozenset({"brought_by_id"}),
         {
             "exclusive_fenced": Failure(20, "handle_register"),
             "a_start_is_at_the_stored_offset": Failure(32, "serve_offsets"),

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -89,6 +90,9 @@ class Admission(CorePart):
     `group_of` finds a group, or makes it; `left` is told of a group that somebody didn't join.
     """
 
+    brought_class: ClassVar[type[BroughtOffsets]] = BroughtOffsets
+    """Class that takes what its members bring; a subclass may name another."""
+
     def __init__(
         self, context: Context, group_of: Callable[[str], Group],
         admitted: Callable[[Group, Registered], None], left: Callable[[Group, str], None],
@@ -105,7 +109,7 @@ class Admission(CorePart):
         self._group_of = group_of
         self._admitted = admitted
         self._left = left
-        self._brought = BroughtOffsets(context)
+        self._brought = self.brought_class(context)
 
     def clear(self) -> None:
         """Nobody is registering."""

@@ -40,6 +40,8 @@ class Membership(CorePart):
 
     rebalancer_class: ClassVar[type[Rebalancer]] = Rebalancer
     """Class that its rebalancer is made by; a subclass may name another."""
+    admission_class: ClassVar[type[Admission]] = Admission
+    """Class that lets its members in; a subclass may name another."""
 
     def __init__(self, context: Context, pings: PingScheduler) -> None:
         super().__init__(context)
@@ -47,7 +49,9 @@ class Membership(CorePart):
         self.expiry = Expiry(context, self._retire, self._expired)
         self.recovery = Recovery(context, self._loaded)
         self.rebalancer = self.rebalancer_class(context, self.recovery, self._reopened)
-        self.admission = Admission(context, self.group_of, self._admitted, self._forget_consumer)
+        self.admission = self.admission_class(
+            context, self.group_of, self._admitted, self._forget_consumer
+        )
         self._interests = context.interests
         self._server = context.server
         self._store = context.store
