@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from sysconfig import get_paths
 from traceback import extract_tb
 
-import herdspec
-
-OURS = (Path(__file__).resolve().parent, Path(str(herdspec.__file__)).resolve().parent)
-"""The folders of these packages, which are not installed where they are developed."""
+OURS = ("herdproof", "herdspec")
+"""These packages, which are not among what is installed where they are developed."""
 
 
 def is_installed(path: Path) -> bool:
@@ -25,4 +25,11 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_foreign(file: Path) -> bool:
-    return is_installed(file) or any(file.resolve().is_relative_to(place) for place in OURS)
+    return is_installed(file) or any(file.resolve().is_relative_to(place) for place in _homes())
+
+
+@cache
+def _homes() -> tuple[Path, ...]:
+    """The folders of our packages."""
+    origins = [found.origin for name in OURS if (found := find_spec(name)) is not None]
+    return tuple(Path(origin).resolve().parent for origin in origins if origin)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ class Scenario:
     def start_consumers(self, *processes: str) -> None:
         """Start these processes."""
         for process in processes:
-            members = dict.fromkeys(MEMBERS[process], WINDS_UP_S[process])
+            members: dict[str, Any] = dict.fromkeys(MEMBERS[process], WINDS_UP_S[process])
             self.herd.start_consumers(process, **members)
 
     def flows(self, after: str, *, without: str = "") -> None:

@@ -120,7 +120,7 @@ class Coverage:
 
     @property
     def measured(self) -> str:
-        """What was taken, and how fast."""
+        """Sentence on what was taken, and how fast."""
         rate = self.covered / self.seconds if self.seconds else 0.0
         return (
             f"{self.covered:,} of {counted(self.edges, 'edge')} taken, of"
