@@ -71,6 +71,8 @@ class Herd(ABC):
         """What each coordinator and consumer traced, a folder for each life of a process."""
         self.group = group
         self.topics = topics
+        self.resumes = True
+        """Consumers that are started resume; else they stop when their connection is lost."""
         self.minder = Supervisor()
         self.flow = Flow(bootstrap)
         self.onlooker = TestClient(zookeeper)
@@ -141,16 +143,13 @@ class Herd(ABC):
         for broker in brokers:
             self.eventually(partial(says, self._coordinators[broker], "listening "))
 
-    def start_consumers(self, process: str, *, resumes: bool = True, **members: float) -> None:
-        """
-        Start a process with these members, each with how long it winds up, in seconds.
-
-        Those that do not resume stop when their connection is lost.
-        """
+    def start_consumers(self, process: str, **members: float) -> None:
+        """Start a process with these members, each with how long it winds up, in seconds."""
         told = {
             "members": members, "group": self.group, "topics": f"^{self.topics}.*",
             "coordinators": [self.wire(broker) for broker in self._coordinators],
-            "session_timeout_s": SESSION_S, "ping_interval_s": PING_S, "resumes": resumes,
+            "session_timeout_s": SESSION_S, "ping_interval_s": PING_S,
+            "resumes": self.resumes,
         }  # fmt: skip
         log = self._new_log(f"consumers-{process}")
         self._consumers.append(Log(log))

@@ -121,11 +121,12 @@ def test_what_was_finished_when_the_leader_was_killed_is_not_read_again(
     starts anybody. What nobody had reported would be up to a second's records, of each partition.
     Reference: docs/wire.md, "Bodies of version 4".
     """
+    herd.resumes = False
     herd.add_topic("a", 2)
     herd.start_coordinators("1", "2")
-    herd.start_consumers("first", resumes=False, a=0.0)
+    herd.start_consumers("first", a=0.0)
     herd.await_flow("a")
-    herd.start_consumers("second", resumes=False, b=0.0)
+    herd.start_consumers("second", b=0.0)
     herd.await_flow("a", "b")
     herd.await_stored()
 
