@@ -11,7 +11,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,6 +47,13 @@ def write_file(option: str, file: Path, text: str) -> None:
         raise UsageError(f"{option} {file} cannot be written: {error.strerror}") from None
 
 
+def remove_old(file: Path) -> None:
+    """Remove what an earlier run wrote: whoever reads it after this one has failed is misled."""
+    if file.is_file() and not file.is_symlink():  # and not a pipe, or a device
+        with suppress(OSError):
+            file.unlink()
+
+
 class HeardConsole(Console):
     """A console that lets its command end as it likes where nobody reads any more."""
 
@@ -68,6 +75,8 @@ class Output:
         self.people = self.errors if json_to == "-" else console()
         if json_to not in (None, "-") and not Path(json_to).absolute().parent.is_dir():
             raise UsageError(f"--json {json_to}: there is no directory to write it to")
+        if json_to not in (None, "-"):
+            remove_old(Path(json_to))
 
     def line(self, text: str = "", style: str | None = None) -> None:
         """One line, as it is."""
