@@ -159,3 +159,17 @@ def test_a_file_that_cannot_be_written_is_no_failure(option: str, tmp_path: Path
 
     assert told.exit_code == 2
     assert told.stderr.endswith(f"{option} /dev/full cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("option", ["--json", "--junit", "--sarif", "--html"])
+def test_a_run_without_a_verdict_leaves_none_of_an_earlier_one(option: str, tmp_path: Path) -> None:
+    """Whoever reads the file after a run that could not be asked finds none."""
+    CliRunner().invoke(app, ["new", "lock", "--directory", str(tmp_path)])
+    file = tmp_path / "verdicts"
+    command = ["verify", f"{tmp_path / 'lock.py'}:LOCK", "--no-prove", "--no-cache", option, file]
+    holds = CliRunner().invoke(app, [*map(str, command)])
+    was_there = file.exists()
+    asked = CliRunner().invoke(app, [*map(str, command), "--size", "Client=0"])
+
+    assert (holds.exit_code, was_there) == (0, True)
+    assert (asked.exit_code, file.exists()) == (2, False)

@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdproof.cli.options import WithinOption
-from herdproof.report.render import JsonOption, Output, check_writable, write_file
+from herdproof.report.render import (
+    JsonOption,
+    Output,
+    check_writable,
+    remove_old,
+    write_file,
+)
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,6 +120,8 @@ def verify(
     out = Output(json)
     files = {"--junit": junit, "--sarif": sarif, "--html": html}
     check_writable(files)
+    for file in filter(None, files.values()):
+        remove_old(file)
     kept = opened(cache, fresh, no_cache)
     with out.progress("reading the specs"):
         own = Own(tuple(size or ()), faults, prove, mutate, bound, within, code)

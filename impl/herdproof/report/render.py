@@ -11,7 +11,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,6 +68,13 @@ def write_file(option: str, file: Path, text: str) -> None:
         raise UsageError(f"{option} {file} cannot be written: {error.strerror}") from None
 
 
+def remove_old(file: Path) -> None:
+    """Remove what an earlier run wrote: whoever reads it after this one has failed is misled."""
+    if file.is_file() and not file.is_symlink():  # and not a pipe, or a device
+        with suppress(OSError):
+            file.unlink()
+
+
 class HeardConsole(Console):
     """A console that lets its command end as it likes where nobody reads any more."""
 
@@ -87,7 +94,9 @@ class Output:
         self.notes: list[str] = []
         self.errors = console(stderr=True)
         self.people = self.errors if json_to == "-" else console()
-        check_writable({"--json": Path(json_to)} if json_to not in (None, "-") else {})
+        if json_to not in (None, "-"):
+            check_writable({"--json": Path(json_to)})
+            remove_old(Path(json_to))
 
     def line(self, text: str = "", style: str | None = None) -> None:
         """One line, as it is."""

@@ -380,6 +380,14 @@ def test_what_was_never_seen_taken_or_refused_is_said() -> None:
     ]
 
 
+@pytest.mark.parametrize("ends", [{"runs": 0}, {"seconds": 0.0}, {"steps": 0}])
+def test_walks_that_were_not_walked_show_nothing(ends: dict[str, Any]) -> None:
+    """No run, no time, and runs of no step are no pass."""
+    walked = walk(LEASE, Leases, {"Client": 2}, **ends)
+
+    assert (walked.holds, walked.unknown) == (False, "no step was taken")
+
+
 SUITE = """
 from herdproof.conformance.walks.stateful import stateful
 from properties.conformance.leases import Lease, Leases

@@ -102,3 +102,30 @@ def test_what_could_be_taken_and_was_not_is_no_pass_where_all_is_asked_for() -> 
     assert (some.mark, whole.mark) == (Mark.CONFORMS, Mark.UNKNOWN)
     assert "not taken: 1 of use" in some.note
     assert whole.note.startswith("1 steps were not taken; ")
+
+
+class Unwilling(Machine):
+    """It has reasons of its own not to be used, wherever it is asked to."""
+
+    reluctant = ("use",)
+
+    def use(self) -> None:
+        """Refuse."""
+        raise Refused
+
+
+class Unused(Machine):
+    """It is never used, and says so."""
+
+    absent = {"use": "nobody knows how"}  # noqa: RUF012
+
+
+def test_code_that_never_takes_an_action_passes_only_where_it_says_so() -> None:
+    """To refuse it everywhere is no conformance, whoever may refuse it somewhere."""
+    unwilling, unused = (cover(Once, adapter, by=TOURS) for adapter in (Unwilling, Unused))
+
+    judged = [judged_edges("Once", ("row", "sentence"), "", f) for f in (unwilling, unused)]
+
+    assert [f.mark for f in judged] == [Mark.UNKNOWN, Mark.CONFORMS]
+    assert (unwilling.untaken, unused.untaken) == (("use",), ())
+    assert "no edge of use was taken" in judged[0].note

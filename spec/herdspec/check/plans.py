@@ -207,7 +207,8 @@ def noticed(subject: str, found: Mutation) -> Finding:
     marks = {
         Standing.HOLDS: Mark.EXHAUSTED, Standing.FAILS: Mark.FAILS, Standing.UNKNOWN: Mark.UNKNOWN,
     }  # fmt: skip
-    score = f"{len(found.killed)} of {found.judged} killed ({100 * found.score:.0f} %)"
+    part = "" if found.score is None else f" ({100 * found.score:.0f} %)"
+    score = f"{len(found.killed)} of {found.judged} killed{part}"
     told = [line for hole in found.holes for line in survival(hole)]
     told += [f"stale, no such mistake survives: {name}" for name in found.stale]
     return Finding(

@@ -96,7 +96,8 @@ def reasons_in(file: Path) -> Mapping[str, str]:
 def print_mutation(out: Output, subject: Subject, found: Mutation) -> None:
     """The score, who killed how many, and each survivor with what is missing."""
     out.line(f"{subject.name}: {subject.spec.sentence}")
-    out.line(f"{'; then '.join(found.at)}: score {found.score:.0%}, {found.summary}")
+    score = "no score" if found.score is None else f"score {found.score:.0%}"
+    out.line(f"{'; then '.join(found.at)}: {score}, {found.summary}")
     if found.cut:
         out.line(f"the original goes beyond {found.cut}: what differs only there is unknown")
     out.line()

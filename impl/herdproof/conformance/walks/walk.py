@@ -149,8 +149,7 @@ def walk(
             break
     if found.difference is None:
         found.report = walks.report
-        if found.report.runs:
-            found.unknown = found.unknown or inconclusive(walks.spec, found.report)
+        found.unknown = found.unknown or inconclusive(walks.spec, found.report)
     found.seconds = time.monotonic() - began
     return found
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from typing import Any
 
+from herdspec.check.digest import digest_of
 from herdspec.check.exploration.bounds import TIMES, beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import MEMORY_BYTES, Explorer, is_cut_by_naturals
@@ -126,9 +127,9 @@ class Mutation:
         return len(self.killed) + len(self.survivors)
 
     @property
-    def score(self) -> float:
-        """Of these, the part that was: 1 if there was none."""
-        return len(self.killed) / self.judged if self.judged else 1.0
+    def score(self) -> float | None:
+        """Of these, the part that was; None if there was none."""
+        return len(self.killed) / self.judged if self.judged else None
 
     @property
     def standing(self) -> Standing:
@@ -288,7 +289,10 @@ def _verdicts(
         yield judge.original, (judge.verdict(k) for k in range(number))
         return
     pool = ProcessPoolExecutor(
-        processes, get_context("spawn"), initializer=_begin, initargs=(source, bounds)
+        processes,
+        get_context("spawn"),
+        initializer=_begin,
+        initargs=(source, bounds, known_by(spec)),
     )
     try:
         yield pool.submit(_original).result(), pool.map(_judge, range(number), chunksize=4)
@@ -299,10 +303,18 @@ def _verdicts(
 _judges: list[InTurn | UsageError] = []
 
 
-def _begin(source: Source, bounds: Sequence[Bounds]) -> None:
+def known_by(spec: Specification) -> str:
+    """The digest of a spec and of the names of its mutants, which depend on its text."""
+    return digest_of(spec, [mutant.id for mutant in mutants(spec)])
+
+
+def _begin(source: Source, bounds: Sequence[Bounds], known: str) -> None:
     """Make this process a judge; what the original lacks is said by the first verdict."""
     try:
-        _judges.append(InTurn(source(), bounds))
+        spec = source()
+        if known_by(spec) != known:  # mutants of another text would be told as this one's
+            raise UsageError(f"the file of {spec.name} was changed meanwhile: judge it again")
+        _judges.append(InTurn(spec, bounds))
     except UsageError as error:
         _judges.append(error)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Refused
 from herdproof.conformance.beside import beside
@@ -109,6 +109,11 @@ class HeldPositions(HeldClients):
         "store_starts", "deliver", "resolve_start", "maybe_auto_commit_offsets_async",
         "lose_offset_fetch", "handle_offset_commit",
     )  # fmt: skip
+
+    absent: ClassVar = {
+        **HeldClients.absent,
+        "update_metadata": "all partitions are there, and it knew them when it planned",
+    }
 
     appear = None  # all partitions are there
 
