@@ -9,8 +9,8 @@ from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY, MixedGroup
-from herdspec.protocols.self_rebalancing.one_topic import ONE_TOPIC
+from herdspec.protocols.self_rebalancing.variants.mixed import MIXED, OWED_TO_NOBODY, MixedGroup
+from herdspec.protocols.self_rebalancing.variants.one_topic import ONE_TOPIC
 
 OWED = {
     "exclusive_among_corrected", "fenced_among_corrected", "only_the_old_delete",

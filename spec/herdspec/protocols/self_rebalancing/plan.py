@@ -75,8 +75,6 @@ def planned(scale: Scale) -> Plan:
     from herdspec.protocols.self_rebalancing.complete import IN_ANY_ORDER
     from herdspec.protocols.self_rebalancing.contract import CLAIMED, CLAIMED_FENCED
     from herdspec.protocols.self_rebalancing.kept import DISCHARGES
-    from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY
-    from herdspec.protocols.self_rebalancing.one_topic import ONE_TOPIC
     from herdspec.protocols.self_rebalancing.properties import (
         HELD,
         PROVED,
@@ -85,6 +83,8 @@ def planned(scale: Scale) -> Plan:
     )
     from herdspec.protocols.self_rebalancing.refinement import REFINEMENT, REFINEMENT_FENCED
     from herdspec.protocols.self_rebalancing.timed import TIMED
+    from herdspec.protocols.self_rebalancing.variants.mixed import MIXED, OWED_TO_NOBODY
+    from herdspec.protocols.self_rebalancing.variants.one_topic import ONE_TOPIC
 
     quick, named = scale == QUICK, {**flaws(), **of_leases.FLAWS}
     mixed = replace(group(MIXED, 2, 1, faults=1), subject="mixed", declared=OWED_TO_NOBODY)
