@@ -440,7 +440,8 @@ def of_the_future(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "damage", [truncated, brightened, of_the_future, lambda _: "[]", lambda _: "\0"]
+    "damage",
+    [truncated, brightened, of_the_future, lambda _: "[]", lambda _: "\0", lambda _: "[" * 200_000],
 )
 def test_a_damaged_file_is_left_aside_with_a_note(
     lock: Path, asked: list[str], damage: Callable[[str], str]

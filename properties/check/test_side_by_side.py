@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -168,3 +169,33 @@ def test_one_thing_is_done_here() -> None:
         assert result(0, nobody) == os.getpid()
     with side_by_side(lambda *_: os.getpid(), [0, 1], 1) as result:
         assert result(1, nobody) == os.getpid()
+
+
+ORPHANING = """
+import os, sys, time
+from pathlib import Path
+from herdspec.check.side_by_side import side_by_side
+
+def lasts(number, tell):
+    Path(sys.argv[1], f"{os.getpid()}.pid").touch()
+    time.sleep(60)
+
+with side_by_side(lasts, [0, 1], 2) as result:
+    result(0, lambda words, part: None)
+"""
+
+
+def test_who_has_lost_its_parent_ends(tmp_path: Path) -> None:
+    """A command that is killed outright leaves nobody behind who goes on and fills memory."""
+    parent = subprocess.Popen([sys.executable, "-c", ORPHANING, str(tmp_path)])
+    while len(begun := [*tmp_path.glob("*.pid")]) < 2:
+        assert parent.poll() is None, "it has begun"
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+
+    orphans = [Path("/proc", file.stem, "cmdline") for file in begun]
+    until = time.monotonic() + 30
+    while left := [each for each in orphans if each.exists() and str(tmp_path) in each.read_text()]:
+        assert time.monotonic() < until, f"{left} goes on"
+        time.sleep(0.1)

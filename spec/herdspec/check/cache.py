@@ -129,7 +129,7 @@ class Cache:
             return None
         try:
             whole = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._note(name, error)
             return None
         kept = whole.get("kept") if isinstance(whole, dict) else None

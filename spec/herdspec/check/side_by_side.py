@@ -3,7 +3,8 @@ Work carried out side by side, by as many processes as there are processors.
 
 Each process is a copy of this one (it is *forked*), since what there is to do are functions with
 all that they refer to, which cannot be sent; what comes of them can. A process that dies is an
-error and not a result. Where a process cannot be copied, everything is done in turn.
+error and not a result, and who has lost its parent ends. Where a process cannot be copied,
+everything is done in turn.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import gc
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +36,8 @@ OFTEN = 0.1
 """Seconds between two messages of how far something is."""
 PATIENCE = 10.0
 """Seconds that a process has to end what it has begun elsewhere, once it is let go."""
+ORPHANED = 1.0
+"""Seconds until a process notices, at the latest, that nobody waits for it any more."""
 
 _at_a_time = 1
 
@@ -120,7 +125,7 @@ class _Worker:
         context = get_context("fork")
         self.number = -1
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(work, theirs, processes))
+        self.process = context.Process(target=_serve, args=(work, theirs, processes, os.getpid()))
         self.process.start()
         theirs.close()  # so that its end is noticed here
 
@@ -149,12 +154,22 @@ class _Renderer:
             self.connection.send(("told", (words, fraction)))
 
 
-def _serve(work: Work[Any], connection: Connection, processes: int) -> None:
+def _end_after(parent: int) -> None:
+    """End this process once its parent is gone (it was killed): an exploration fills memory."""
+    while os.getppid() == parent:
+        time.sleep(ORPHANED)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(PATIENCE)
+    os._exit(1)
+
+
+def _serve(work: Work[Any], connection: Connection, processes: int, parent: int) -> None:
     """Do what is asked for, one thing after another, until this process is ended."""
     global _at_a_time
     _at_a_time *= processes
     gc.freeze()  # what is there by now stays: nobody need look through it again and again
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that it ends what it has begun
+    threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
     while True:
         number = connection.recv()
         try:
