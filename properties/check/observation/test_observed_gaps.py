@@ -7,6 +7,7 @@ after it, or leaves the promise unknown.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
@@ -279,6 +280,18 @@ def test_what_is_told_while_blind_is_not_believed() -> None:
     assert seen.get("generation") is UNKNOWN
     assert judgement(seen, name).open
     assert name in taken(seen, {("owner", p): a})
+
+
+def test_who_is_blind_stays_so_wherever_it_is_sent() -> None:
+    """A stream keeps its state between two parts, in another process."""
+    seen = observed("contract")
+    seen.blind("generation")
+
+    seen = pickle.loads(pickle.dumps(seen))
+    seen.bind(watches("contract"))
+    taken(seen, {("generation", ()): 2})
+
+    assert seen.get("generation") is UNKNOWN
 
 
 def test_an_element_of_which_nobody_hears_is_unknown_even_of_what_comes_later() -> None:

@@ -108,11 +108,16 @@ class Untold:
         ]
 
     def _strange(self, ahead: Sequence[CentralStep], whole: int) -> list[tuple[int, int]]:
-        """Where somebody coordinates of whom no line tells that he began, from the election on."""
+        """
+        Where somebody coordinates of whom no line tells that he began.
+
+        From the election on; who has told later that he does not coordinate, from there on.
+        """
         elections = [k for k, x in enumerate(ahead) if x.action == "coordinator_startup"]
         bounds = [0, *elections, len(ahead)]
         found = {0} if self._is_strange else set[int]()
         coordinate, idle, latest = {*self._coordinate}, {*self._idle}, 0
+        ended: dict[str, int] = {}
         for index, line in enumerate(ahead):
             if line.role != COORDINATOR:
                 continue
@@ -122,11 +127,12 @@ class Untold:
             elif line.action in (START, "step_down"):
                 coordinate.discard(line.node)
                 idle.add(line.node)
+                ended[line.node] = index + 1
             elif line.action in ACTS and line.node not in coordinate:
                 if line.node in idle and index < whole:
                     continue
                 coordinate.add(line.node)
-                found.add(latest)
+                found.add(max(latest, ended.get(line.node, 0)))
         return [(begin, min(b for b in bounds if b > begin)) for begin in sorted(found) if ahead]
 
 
