@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from sysconfig import get_paths
 from traceback import extract_tb
 
-import herdspec
-
-OURS = (Path(__file__).resolve().parent, Path(str(herdspec.__file__)).resolve().parent)
-"""The folders of these packages, which are not installed where they are developed."""
+OURS = ("herdproof", "herdspec")
 
 
 def is_installed(path: Path) -> bool:
@@ -25,4 +24,12 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_foreign(file: Path) -> bool:
-    return is_installed(file) or any(file.resolve().is_relative_to(place) for place in OURS)
+    return is_installed(file) or any(file.resolve().is_relative_to(place) for place in _places())
+
+
+@cache
+def _places() -> list[Path]:
+    """The folders of these packages, which are not installed where they are developed."""
+    found = [find_spec(name) for name in OURS]
+    places = [place for of in found if of for place in of.submodule_search_locations or ()]
+    return [Path(place).resolve() for place in places]

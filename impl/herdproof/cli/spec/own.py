@@ -105,7 +105,7 @@ def checked_sizes(sizes: Any, subject: Subject, module: ModuleType, path: str) -
 
 def sorts_in(module: ModuleType) -> set[str]:
     """The names of the sorts that a module has, or that its specifications have."""
-    found = set()
+    found: set[str] = set()
     for value in vars(module).values():
         if isinstance(value, Specification):
             found.update(value.sorts)

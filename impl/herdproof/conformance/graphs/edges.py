@@ -120,7 +120,7 @@ class Coverage:
 
     @property
     def measured(self) -> str:
-        """What was taken, and how fast."""
+        """Edges that were taken, and the speed."""
         rate = self.covered / self.seconds if self.seconds else 0.0
         return (
             f"{self.covered:,} of {counted(self.edges, 'edge')} taken, of"

@@ -298,7 +298,7 @@ def _wrong(problem: str) -> str:
 
 
 UNREADABLE = OSError, ValueError, EOFError, zlib.error
-"""What a file raises that is no text, is cut off while it is packed, or may not be read."""
+"""Errors of a file that is no text, was cut off after it was packed, or may not be read."""
 
 
 # ── Files ───────────────────────────────────────────────────────────────────────────────────
