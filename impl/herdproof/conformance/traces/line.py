@@ -297,8 +297,12 @@ def _wrong(problem: str) -> str:
     return f"the field `{where}`: {what}"
 
 
+CUT_OFF = (
+    "the last line is cut off: its writer died, or still writes; without that line the others"
+    " can be replayed"
+)
 UNREADABLE = OSError, ValueError, EOFError, zlib.error
-"""Errors of a file that is no text, is cut off while it is packed, or may not be read."""
+"""Errors of a file that is no text, was cut off after it was packed, or may not be read."""
 
 
 # ── Files ───────────────────────────────────────────────────────────────────────────────────
@@ -351,7 +355,7 @@ def read_texts(
             found.append(read_line(text, place, formats))
         except TraceError as problem:
             cut = number == len(texts) and not ended
-            what = "the last line is cut off: its writer died, or still writes" if cut else problem
+            what = CUT_OFF if cut else problem
             raise TraceError(f"{place}: {what}") from problem
     return found
 

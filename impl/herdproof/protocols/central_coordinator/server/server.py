@@ -104,8 +104,9 @@ class Server:
     ) -> None:
         broker_id = configuration.broker_id
         if broker_id is None or not 0 <= broker_id < 2**15:
+            given = "not given" if broker_id is None else broker_id
             raise BadConfiguration(
-                f"broker_id is {broker_id}: set it to the id of the Kafka broker that this "
+                f"broker_id is {given}: set it to the id of the Kafka broker that this "
                 f"coordinator stands beside, 0 to 32767 (--broker-id)."
             )
         paths = Paths()

@@ -70,6 +70,32 @@ def untraced(lines: Sequence[ElectorLine]) -> Iterator[Missing]:
             yield Missing(f"{why} whose trace is here", k)
 
 
+def former(lines: Sequence[ElectorLine], at: int) -> str:
+    """
+    Why a line from `at` on need not be explained: elections that were before this run.
+
+    The replay begins at epoch 0. Where the first epoch that is read is one that nobody here began,
+    it knows nothing of it; an epoch that is read later has to be one that it knows.
+    """
+    asked = [line.arguments.asked for line in lines]
+    begun = {call.epoch + 1 for call in asked if call and call.call.value == Call.CREATE.value}
+    first = (k for k in range(at + 1) if is_read(lines[k]))
+    line = next((lines[k] for k in first), None)
+    if line is None or line.arguments.answered is None:
+        return ""
+    epoch, then = line.arguments.answered.epoch, line.arguments.asked
+    if epoch in begun | {0} or (then is not None and then.epoch != epoch):
+        return ""
+    why = f"epoch {epoch}, which {line.node} read first ({line.place}), was begun before"
+    return f"{why}, by nobody whose trace is here"
+
+
+def is_read(line: ElectorLine) -> bool:
+    """Tells whether a line has the answer to a reading of the epoch."""
+    answered = line.arguments.answered
+    return answered is not None and answered.outcome == "epoch"
+
+
 def entering(line: ElectorLine, broker: int, time: int, *, again: bool) -> list[Line]:
     """The first session of a process: where it enters the spec's world, maybe `again`."""
     end = Line(
@@ -149,6 +175,6 @@ def seen_before(told: ElectorArguments) -> dict[str, Any]:
 
 
 TRACES = TraceMap(
-    ELECTION, protocol=NAME, raw=raw, formats=FORMATS, untraced=untraced
+    ELECTION, protocol=NAME, raw=raw, formats=FORMATS, untraced=untraced, excused=former
 )  # fmt: skip
 """Of traces of elections (`docs/trace.md`)."""
