@@ -9,6 +9,7 @@ from sysconfig import get_paths
 from traceback import extract_tb
 
 OURS = ("herdproof", "herdspec")
+"""These packages, which are not among what is installed where they are developed."""
 
 
 def is_installed(path: Path) -> bool:
@@ -24,12 +25,11 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_foreign(file: Path) -> bool:
-    return is_installed(file) or any(file.resolve().is_relative_to(place) for place in _places())
+    return is_installed(file) or any(file.resolve().is_relative_to(place) for place in _homes())
 
 
 @cache
-def _places() -> list[Path]:
-    """The folders of these packages, which are not installed where they are developed."""
-    found = [find_spec(name) for name in OURS]
-    places = [place for of in found if of for place in of.submodule_search_locations or ()]
-    return [Path(place).resolve() for place in places]
+def _homes() -> tuple[Path, ...]:
+    """The folders of our packages."""
+    origins = [found.origin for name in OURS if (found := find_spec(name)) is not None]
+    return tuple(Path(origin).resolve().parent for origin in origins if origin)

@@ -35,7 +35,7 @@ ConfOption = Annotated[
 
 
 FOLLOWED_S = 60.0
-"""Seconds that a line may be late, and between two renewals of the tables, where not said."""
+"""Seconds that a line may come late, and after which tables are renewed, where not said."""
 
 SourcesArgument = Annotated[
     list[str] | None,

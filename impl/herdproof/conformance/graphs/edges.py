@@ -81,6 +81,8 @@ class Coverage:
     taken: dict[str, int] = field(default_factory=dict)
     """By action, how many edges the code certainly went along."""
     missed: list[Missed] = field(default_factory=list)
+    untaken: tuple[str, ...] = ()
+    """Actions of which no edge was taken, though not only for what never happens to this code."""
     refused: dict[str, int] = field(default_factory=dict)
     """By action, how many steps that the spec forbids the code refused."""
     disturbed: dict[str, int] = field(default_factory=dict)
@@ -120,7 +122,7 @@ class Coverage:
 
     @property
     def measured(self) -> str:
-        """Edges that were taken, and the speed."""
+        """Sentence on what was taken, and how fast."""
         rate = self.covered / self.seconds if self.seconds else 0.0
         return (
             f"{self.covered:,} of {counted(self.edges, 'edge')} taken, of"
@@ -226,6 +228,25 @@ def _conclude(coverage: Coverage, walk: EdgeWalk) -> None:
     coverage.saw_nothing = not reads_all and not walk.seen.fields
     if coverage.mismatch is None and walk.is_whole:
         coverage.missed = list(missed(walk, np.flatnonzero(~taken).tolist()))
+        coverage.untaken = tuple(n for n in _possible(walk) if not coverage.taken[n])
+
+
+def _possible(walk: EdgeWalk) -> Iterator[str]:
+    """The actions that are possible somewhere though what is absent never happens."""
+    graph, absent = walk.graph, walk.adapter.absent
+    happens = np.array([
+        action.name not in absent or given is not None
+        for (action, _), given in zip(graph.instances, graph.given, strict=True)
+    ])  # fmt: skip
+    source, target = graph.edges.source, graph.edges.target
+    along = happens[graph.edges.instance]
+    reached = np.zeros(graph.states, bool)
+    reached[[*graph.initial]] = True
+    before = 0
+    while before < (before := int(reached.sum())):
+        reached[target[along & reached[source]]] = True
+    counts = graph.counts(along & reached[source])
+    yield from (name for name, count in counts.items() if count)
 
 
 def missed(walk: EdgeWalk, left: list[int]) -> Iterator[Missed]:

@@ -302,7 +302,7 @@ CUT_OFF = (
     " can be replayed"
 )
 UNREADABLE = OSError, ValueError, EOFError, zlib.error
-"""Errors of a file that is no text, was cut off after it was packed, or may not be read."""
+"""Errors of a file that is no text, is cut off while it is packed, or may not be read."""
 
 
 # ── Files ───────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ from herdproof.pipeline.judging.unread import (
     UnreadPartitions,
 )
 from herdproof.pipeline.spark.tables import Row, Rows
+from herdspec.check.observation.entries import Entry
 from herdspec.check.observation.inconclusive import (
     UNKNOWN,
     Inconclusive,
@@ -31,7 +32,7 @@ from herdspec.check.observation.inconclusive import (
     is_lost,
     possible,
 )
-from herdspec.check.observation.observed import Entry, Observed
+from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
 SECOND = 1_000_000_000

@@ -28,6 +28,7 @@ from types import FunctionType
 from typing import Any
 
 from herdspec.check.observation.clauses import Place
+from herdspec.check.observation.entries import ANY, Entries, Entry
 from herdspec.check.observation.inconclusive import (
     UNKNOWN,
     Among,
@@ -44,20 +45,6 @@ from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of, 
 from herdspec.language.specification import DeclaredProperty
 from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
 
-
-class AnyElement:
-    """Any element: all entries of a field; `ANY` is the only one."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> str:
-        """There is one of it wherever it arrives: what is not to be believed stays so."""
-        return "ANY"
-
-
-ANY = AnyElement()
-Entry = tuple[str, Any]
-"""A field's name, and a key: an element, a tuple of several, or () where the field is no map."""
 Instance = tuple[Any, ...]
 Hears = Callable[[Collection[tuple[str, Any, Any]], Collection[Entry]], None]
 """Of a step: the entries that it has changed, with what they were, and those now known."""
@@ -94,19 +81,6 @@ class Judgement:
     held: int = 0
     open: int = 0
     why: str = ""
-
-
-class Entries(dict[Any, Any]):
-    """One field; an entry of which nothing was said is the default."""
-
-    __slots__ = ("default",)
-
-    def __init__(self, default: Any) -> None:
-        super().__init__()
-        self.default = default
-
-    def __missing__(self, key: Any) -> Any:
-        return self.default
 
 
 class Observed:
