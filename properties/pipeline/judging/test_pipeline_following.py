@@ -221,7 +221,9 @@ def agree(seed: int) -> list[str]:
     return opened
 
 
-@pytest.mark.parametrize("seed", [*range(12), 22, 24, 39, 42, 48, 51, 100, 199, 215, 1039, 1110])
+@pytest.mark.parametrize(
+    "seed", [*range(12), 22, 24, 39, 42, 48, 51, 100, 199, 215, 1039, 1110, 3099]
+)
 def test_what_is_missing_is_doubted_from_where_it_can_have_been(seed: int) -> None:
     """
     As the judge does who fills nothing in: a line after a gap has come when the line before it is

@@ -68,8 +68,12 @@ class Consumers:
         """Of whom no line comes any more."""
         self._by_partition: dict[Partition, dict[str, None]] = {}
         self._subscribed: dict[Member, Subscription | None] = {}
-        self._dropped: dict[Member, tuple[Any, Subscription | None]] = {}
-        """Members that have ended: what they had heeded, and what they had asked for."""
+        self._dropped: dict[Member, tuple[Any, Subscription | None, bool]] = {}
+        """
+        Members that have ended: what they had heeded, and what they had asked for.
+
+        And true if their consumer had no later connection.
+        """
         self._at_least: dict[Partition, int] = {}
         """Offset up to which a partition was finished at least, where nobody knows more."""
         self._hears_all = True
@@ -125,7 +129,9 @@ class Consumers:
         """A member is named; of one that was dropped it is known that it consumes nothing."""
         self.seen.add("Member", m)
         if m in self._dropped:
-            heeded, self._subscribed[m] = self._dropped.pop(m)
+            heeded, self._subscribed[m], is_present = self._dropped.pop(m)
+            if is_present:  # it was silent, and goes on
+                self._connection.setdefault(m[0], m)
             for p in self._partitions:
                 self._begin(m, p)
             self.seen.refine("heeded", m, heeded)
@@ -146,7 +152,8 @@ class Consumers:
 
     def _drop(self, m: Member) -> None:
         """A member is needed no more: long runs have many."""
-        self._dropped[m] = (self._entries["heeded"][m], self._subscribed.pop(m))
+        is_present = self._connection.get(m[0]) == m
+        self._dropped[m] = (self._entries["heeded"][m], self._subscribed.pop(m), is_present)
         if len(self._dropped) > DROPPED:
             del self._dropped[next(iter(self._dropped))]
         self._asked.difference_update((m, p) for p in self._partitions)
