@@ -32,7 +32,6 @@ from herdspec import (
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.mutation.mutants import Mutant, mutants
 from herdspec.check.mutation.mutate import AcceptedMutant, Mutation, mutate, reasons_of
-from herdspec.check.plans import noticed
 from herdspec.check.verdict import Standing
 from herdspec.engine.ground import FAULTS
 from herdspec.language.errors import SpecError, UsageError
@@ -491,25 +490,6 @@ def test_the_reasons_stand_in_the_specs_module(monkeypatch: pytest.MonkeyPatch) 
 def test_two_processes_find_what_one_finds() -> None:
     """Two processes come to the same result as one, in the same order."""
     assert judged(LOCK_SERVER, source=lock_server, processes=2) == lock_found()
-
-
-def another_text() -> Specification:
-    """A spec that is read from its file when somebody has edited that meanwhile."""
-    return TWO_PHASE_COMMIT
-
-
-def test_a_file_that_was_changed_meanwhile_is_not_judged_as_what_it_was() -> None:
-    """Processes that read another spec than was asked about say so: its mutants are others."""
-    with pytest.raises(UsageError, match="was changed meanwhile"):
-        judged(LOCK_SERVER, source=another_text, processes=2)
-
-
-def test_where_no_mutant_was_judged_there_is_no_score() -> None:
-    """Nothing noticed of nothing is neither all nor none, and nothing is known."""
-    none = Mutation("none", {}, 0, 1)
-
-    assert (none.score, none.standing) == (None, Standing.UNKNOWN)
-    assert "%" not in noticed("none", none).bounds
 
 
 def test_processes_need_to_know_where_the_spec_comes_from() -> None:

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from typing import Any
 
-from herdspec.check.digest import digest_of
 from herdspec.check.exploration.bounds import TIMES, beyond, first_bound, raised
 from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.exploration.explore import MEMORY_BYTES, Explorer, is_cut_by_naturals
@@ -289,10 +288,7 @@ def _verdicts(
         yield judge.original, (judge.verdict(k) for k in range(number))
         return
     pool = ProcessPoolExecutor(
-        processes,
-        get_context("spawn"),
-        initializer=_begin,
-        initargs=(source, bounds, known_by(spec)),
+        processes, get_context("spawn"), initializer=_begin, initargs=(source, bounds)
     )
     try:
         yield pool.submit(_original).result(), pool.map(_judge, range(number), chunksize=4)
@@ -303,18 +299,10 @@ def _verdicts(
 _judges: list[InTurn | UsageError] = []
 
 
-def known_by(spec: Specification) -> str:
-    """The digest of a spec and of the names of its mutants, which depend on its text."""
-    return digest_of(spec, [mutant.id for mutant in mutants(spec)])
-
-
-def _begin(source: Source, bounds: Sequence[Bounds], known: str) -> None:
+def _begin(source: Source, bounds: Sequence[Bounds]) -> None:
     """Make this process a judge; what the original lacks is said by the first verdict."""
     try:
-        spec = source()
-        if known_by(spec) != known:  # mutants of another text would be told as this one's
-            raise UsageError(f"the file of {spec.name} was changed meanwhile: judge it again")
-        _judges.append(InTurn(spec, bounds))
+        _judges.append(InTurn(source(), bounds))
     except UsageError as error:
         _judges.append(error)
 
