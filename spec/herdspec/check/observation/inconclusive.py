@@ -49,6 +49,19 @@ class Unknown(Inconclusive):
 UNKNOWN = Unknown()
 
 
+class AnyElement:
+    """Any element: all entries of a field; `ANY` is the only one."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        """There is one of it wherever it arrives: what is not to be believed stays so."""
+        return "ANY"
+
+
+ANY = AnyElement()
+
+
 class Among(Inconclusive):
     """It is one of these values, at least two; `among` makes them."""
 

@@ -29,6 +29,7 @@ from typing import Any
 
 from herdspec.check.observation.clauses import Place
 from herdspec.check.observation.inconclusive import (
+    ANY,
     UNKNOWN,
     Among,
     Doubt,
@@ -44,18 +45,6 @@ from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of, 
 from herdspec.language.specification import DeclaredProperty
 from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
 
-
-class AnyElement:
-    """Any element: all entries of a field; `ANY` is the only one."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> str:
-        """There is one of it wherever it arrives: what is not to be believed stays so."""
-        return "ANY"
-
-
-ANY = AnyElement()
 Entry = tuple[str, Any]
 """A field's name, and a key: an element, a tuple of several, or () where the field is no map."""
 Instance = tuple[Any, ...]
