@@ -478,7 +478,7 @@ class Scope:
                     no = replace(self.under(g.negate(decided)), names=dict(self.names))
                     found = yes.result(body + rest, kind)
                     return rich.choose(decided, found, no.result(orelse + rest, kind))
-                case ast.Assert(test=test):
+                case ast.Assert(test=test) if __debug__:  # `python -O` leaves it out
                     self.demand(self.truth(test))
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self.names[name] = self.local(s, name, self.value(value))
