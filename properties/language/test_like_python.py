@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from herdspec import SpecError, from_source
+from herdspec.check.proof.prove import prove
 from properties.engine.readings import UNDEFINED, by_python, compare_steps, explorer
 from properties.language.test_rich_language import HEADER, some_states
 
@@ -196,3 +197,14 @@ def test_a_class_that_python_means_otherwise_is_refused(construct: str) -> None:
 
     assert advice in str(caught.value)
     assert caught.value.file.startswith("<spec ")
+
+
+def test_a_sort_that_proofs_have_of_their_own_is_refused() -> None:
+    """Proofs know messages by tags: a sort of that name would be the same one."""
+    text = CLASSES.format(
+        parameter="a", more="class Tag(Sort):\n    pass\n", base="Spec",
+        body="    q: Annotated[list[Node], Capacity(2)] = empty()\n    on: set[Tag] = empty()",
+    ).replace("from enum", "from typing import Annotated\nfrom enum")  # fmt: skip
+
+    with pytest.raises(SpecError, match="the sort Tag beside channels"):
+        prove(from_source(text, "Whole"))

@@ -30,7 +30,7 @@ from herdspec.language.reading.bodies import READ, check_class, check_module
 from herdspec.language.reading.expressions import WORDS
 from herdspec.language.reading.source import Function, class_of, function_of
 from herdspec.language.reading.translate import Executed, Parameter, evaluate, execute
-from herdspec.language.rich import Place
+from herdspec.language.rich import TAG, Place
 from herdspec.language.sorts import check_sorts, sorts_in
 from herdspec.language.surface import (
     ActionKind,
@@ -148,6 +148,9 @@ class Specification:
         """This spec with its channels in relational form, as proofs take it."""
         if not _has_channels(self.shape):
             return self
+        if TAG.name in self.sorts:
+            what = f"the sort {TAG.name} beside channels, whose messages proofs know by it"
+            raise SpecError(*place_of(self.state), what, "give it another name")
         made = replace(of_class(self.state, self.names, relational=True), name=self.name)
         return replace(made, properties=tuple(_for_proof(made, p) for p in self.properties))
 
