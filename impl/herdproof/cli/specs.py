@@ -258,7 +258,7 @@ def subject_in(
         spec = value
     else:
         spec = specification(value, *properties_of(module, value))
-    unchanged(spec.shape.seen.values())
+    unchanged(spec.shape)
     left_out = left_out_of(module, spec)
     return declared_in(module, Subject(name, spec, module=module.__name__, left_out=left_out), path)
 

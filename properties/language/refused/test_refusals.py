@@ -312,11 +312,19 @@ def test_a_class_in_a_file_is_refused_with_that_file_and_line() -> None:
 def test_an_assert_that_python_would_drop_is_refused() -> None:
     """Under `python -O` an `assert` is no guard in the plain Python, so it is none at all."""
     text = tiny("assert self.flag")
+    in_helper = tiny("require(self.marked(a))").replace(
+        "        if self.on[a]", "        assert self.flag\n        if self.on[a]"
+    )
+
+    assert "the statement `assert self.flag`; write assignments, require" in optimised(text)
+    assert "does something else; split it in two" in optimised(in_helper)
+
+
+def optimised(text: str) -> str:
+    """What `python -O` says of the text of a spec."""
     program = f"from herdspec import from_source\nfrom_source({text!r}, 'Tiny')"
-
     done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
-
-    assert "the statement `assert self.flag`; write assignments, require" in done.stderr
+    return done.stderr
 
 
 def test_a_source_without_the_class_is_refused() -> None:

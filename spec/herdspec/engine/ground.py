@@ -138,7 +138,7 @@ class Ground:
     _free: dict[Expr, set[Expr]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        unchanged(self.spec.shape.seen.values())
+        unchanged(self.spec.shape)
         for name in self.spec.sorts:
             if self.sizes.get(name, 0) < 1:
                 raise UsageError(f"{self.spec.name} needs a size for its sort {name}: at least 1")

@@ -35,7 +35,7 @@ class Emitter:
     leaves: dict[Expr, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        unchanged(self.spec.shape.seen.values())
+        unchanged(self.spec.shape)
 
     def sort(self, kind: Type) -> z3.SortRef:
         """The z3 sort of a type of values."""

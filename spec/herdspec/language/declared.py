@@ -98,6 +98,11 @@ def _field_type(cls: type[Spec], name: str, hint: Any, names: Mapping[str, Any],
     return read_type(hint, refuse, names)
 
 
+def place_of(cls: type[Spec]) -> tuple[str, int]:
+    """The file and the line of the class statement that a class comes from."""
+    return inspect.getsourcefile(defined(cls)) or "<unknown>", cls.__statement__.lineno
+
+
 def _line_of_field(cls: type[Spec], name: str) -> int:
     statement: ast.ClassDef = cls.__statement__
     for s in statement.body:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from herdspec.language.errors import SpecError
 from herdspec.language.given import shortened
 from herdspec.language.reading.source import Function
+from herdspec.language.types import Shape
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,18 @@ class Seen:
         return self.name in now and _same(self.value, now[self.name])
 
 
-def unchanged(seen: Iterable[Seen]) -> None:
+def unchanged(shape: Shape) -> None:
     """
     Refuse a spec that was read with other values than its plain Python would use now.
 
     Every analysis but the plain Python is made from what was read; both must mean the same.
     """
-    for s in seen:
+    for name, method in shape.methods.items():
+        if getattr(shape.state, name, None) is not method.python:
+            what = f"`{name}`, which is another one in the class {shape.name} now"
+            advice = "write it in the class, or make a variant: .replace(…)"
+            raise SpecError(method.file, method.line, what, advice)
+    for s in shape.seen.values():
         if s.stands:
             continue
         now = s.function.outer_names(s.name)

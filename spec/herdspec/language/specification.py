@@ -21,7 +21,7 @@ from typing import Any
 
 from herdspec.language import graph as g
 from herdspec.language.declared import ANY as ANY
-from herdspec.language.declared import Field, declared, defined, flat_fields
+from herdspec.language.declared import Field, declared, defined, flat_fields, place_of
 from herdspec.language.errors import SpecError
 from herdspec.language.given import misused, said
 from herdspec.language.graph import Expr
@@ -30,7 +30,8 @@ from herdspec.language.reading.bodies import READ, check_class, check_module
 from herdspec.language.reading.expressions import WORDS
 from herdspec.language.reading.source import Function, class_of, function_of
 from herdspec.language.reading.translate import Executed, Parameter, evaluate, execute
-from herdspec.language.rich import Place
+from herdspec.language.rich import TAG, Place
+from herdspec.language.sorts import check_sorts, sorts_in
 from herdspec.language.surface import (
     ActionKind,
     ActionMark,
@@ -147,6 +148,9 @@ class Specification:
         """This spec with its channels in relational form, as proofs take it."""
         if not _has_channels(self.shape):
             return self
+        if TAG.name in self.sorts:
+            what = f"the sort {TAG.name} beside channels, whose messages proofs know by it"
+            raise SpecError(*place_of(self.state), what, "give it another name")
         made = replace(of_class(self.state, self.names, relational=True), name=self.name)
         return replace(made, properties=tuple(_for_proof(made, p) for p in self.properties))
 
@@ -300,6 +304,7 @@ def of_class(
     inherited = base.translations if base else {}
     shape = Shape(cls.__name__, rich, methods, cls, inherited=inherited, replaced=replaced)
     fields = tuple(flat_fields(found, relational))
+    check_sorts([f.kind for f in fields], methods.values(), place_of(cls))
     reader = _Reader(shape, {f.name: g.field(f.name, f.kind) for f in fields}, relational)
     own = [reader.action(n, methods[n], m) for n in python if (m := _mark(cls, n))]
     marks = {n: m for n in python if (m := _mark(cls, n))}
@@ -350,6 +355,12 @@ def _check_statement(cls: type[Spec], file: str, s: ast.stmt) -> None:
         case _:
             advice = "write fields with a type and an initial value, and methods"
             raise refuse(f"`{ast.unparse(s).splitlines()[0]}`", advice)
+    for base in cls.__mro__[1:]:
+        is_field, is_method = name in vars(base).get("__annotations__", {}), vars(base).get(name)
+        other = is_field if isinstance(s, ast.FunctionDef) else isinstance(is_method, FunctionType)
+        if other and base is not Spec:
+            what = f"the name `{name}`, which is a {'field' if is_field else 'method'} of its base,"
+            raise refuse(what, "take another")
     if hasattr(Spec, name):
         raise refuse(f"the name `{name}`", "take another: states have this one already")
 
@@ -377,7 +388,7 @@ def from_source(text: str, name: str) -> Specification:
     if not (isinstance(found, type) and issubclass(found, Spec)):
         raise SpecError(file, 1, f"no class `{name}` derived from Spec", "name the spec's class")
     check_module(module)
-    unchanged(found.__specification__.shape.seen.values())
+    unchanged(found.__specification__.shape)
     promises = [p for p in module.__dict__.values() if isinstance(p, Property)]
     return specification(found, *promises)
 
@@ -518,6 +529,8 @@ def _check_axiom(spec: Specification, p: DeclaredProperty) -> None:
 def _promise(spec: Specification, promise: Property) -> DeclaredProperty:
     states = spec.leaves if promise.expectation is Expectation.STEP else spec.leaves[:1]
     e = evaluate(promise, spec.shape, states, spec.names, spec.relational)
+    kinds = [f.kind for f in spec.fields]
+    check_sorts(kinds, [e.function], (e.function.file, e.function.line))
     return DeclaredProperty(
         promise.name, promise.expectation, e.formula, promise.sentence, promise.lemma,
         e.function.file, e.function.line, promise, e.parameters, e.goal, e.provable,
@@ -568,16 +581,5 @@ def sort_classes(spec: Specification) -> dict[str, type[Sort]]:
     module = vars(sys.modules[defined(spec.state).__module__])
     # Not of parameters: equal expressions of all specs are one, and know the first one's class.
     kinds = [f.kind for f in spec.fields]
-    known = {**module, **spec.names, **{k.name: k.cls for k in _sorts_in(kinds) if k.cls}}
+    known = {**module, **spec.names, **{k.name: k.cls for k in sorts_in(kinds) if k.cls}}
     return {name: known[name] for name in spec.sorts}
-
-
-def _sorts_in(kinds: Iterable[Type]) -> Iterator[SortOf]:
-    for kind in kinds:
-        match kind:
-            case SortOf():
-                yield kind
-            case Option(of=of):
-                yield from _sorts_in([of])
-            case MapOf(keys=keys, value=value):
-                yield from _sorts_in([*keys, value])

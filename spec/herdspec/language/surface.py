@@ -264,8 +264,12 @@ def each(value: Any) -> Any:
     return Each(value)
 
 
-class Empty:
-    """The initial value of a set or of a channel, and what is assigned to clear one."""
+class Empty(frozenset[Any]):
+    """
+    The initial value of a set or of a channel, and what is assigned to clear one.
+
+    It is an empty set to Python, too, where it is joined or compared with one.
+    """
 
     def __repr__(self) -> str:
         return "empty()"

@@ -46,12 +46,17 @@ def encode(kind: Scalar, value: Any) -> int:
     """A plain value as a number."""
     match kind:
         case Option(of=of):
-            return 0 if value is None else 1 + encode(of, value)
+            return 0 if value is None else _there(encode(of, value))
         case EnumOf(members=members):
             return members.index(value)
         case SortOf() if isinstance(value, Sort):
             return value.index
     return int(value)
+
+
+def _there(number: int) -> int:
+    """A number that is not absent: below zero it is none of its type, and no absence (0) either."""
+    return 1 + number if number >= 0 else number
 
 
 def decode(kind: Scalar, number: int, sorts: Mapping[str, type[Sort]]) -> Any:
@@ -131,7 +136,7 @@ class Plain:
             case OptionalRecord(of=of):
                 if value is None:
                     return [[0] for _ in parts(kind)]
-                return [[1 + n for n in column] for column in self.lists(of, value)]
+                return [[_there(n) for n in column] for column in self.lists(of, value)]
             case ChannelOf():
                 return self._cells(kind, value)
             case MachineOf(shape=shape):

@@ -236,12 +236,14 @@ def _key(key: Any) -> str:
 
 def _outside(slot: Slot, number: int) -> str:
     """Why this is no value of a slot, if it is none."""
+    if number < 0:
+        return f"would be {number}, below zero"
     kind = slot.kind
     while isinstance(kind, Option):
         kind, number = kind.of, number - 1
     if isinstance(kind, Range) and kind.top < number < BEYOND:
         return f"would be {number}, beyond UpTo({kind.top})"
-    return f"would be {number}, below zero" if number < 0 and slot.kind == kind else ""
+    return ""
 
 
 # ── Texts ───────────────────────────────────────────────────────────────────────────────────

@@ -25,12 +25,13 @@ def value_of(scope: Scope, e: ast.Call, want: Rich | None = None) -> Value:
         case ast.Name(id=name), [ast.GeneratorExp(elt=body, generators=loops)] if (
             scope.means(e.func, "all", "any", "sum") and not e.keywords
         ):
+            quantifiers.check_order(scope, loops)
             if name == "sum":
                 return quantifiers.summed(scope, body, list(loops))
             return quantifiers.quantified(scope, name, body, list(loops))
-        case ast.Name(), [of] if scope.means(e.func, "len"):
+        case ast.Name(), [of] if scope.means(e.func, "len") and not e.keywords:
             return sets.length(scope, of)
-        case ast.Name(id=name), [_, _] if scope.means(e.func, "min", "max"):
+        case ast.Name(id=name), [_, _] if scope.means(e.func, "min", "max") and not e.keywords:
             a, b = (scope.number(x, scope.value(x)) for x in e.args)
             return g.ite(g.le(a, b), a, b) if name == "min" else g.ite(g.le(a, b), b, a)
         case ast.Name(), [] if isinstance(want, SetOf) and scope.means(e.func, "empty", "set"):

@@ -77,6 +77,7 @@ class Notes:
     heads: dict[tuple[str, tuple[Expr, ...]], Expr] = field(default_factory=dict)
     counts: dict[tuple[Expr, tuple[Expr, ...], int], Expr] = field(default_factory=dict)
     seen: dict[Any, Seen] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)  # fields that may hold one set under two names
     inlined: set[Function] = field(default_factory=set)
     file: str = ""  # the action's: what stands in another one has no branches of its own
 
@@ -198,7 +199,7 @@ class Scope:
 
     def constant(self, e: ast.expr, value: Any, want: Rich | None) -> Value:
         """A constant, at its type."""
-        if isinstance(value, Enum):
+        if isinstance(value, Enum) and value in list(type(value)):
             return g.const(EnumOf(type(value)), list(type(value)).index(value))
         if isinstance(value, bool):
             return g.boolean(value)
@@ -274,8 +275,6 @@ class Scope:
             self.oblige(g.negate(g.eq(found, g.none(found.kind))))
             return g.the(found)
         return found
-
-    # ── Places ──────────────────────────────────────────────────────────────────────────────
 
     def place(self, e: ast.expr) -> Place | None:
         """Where in the state an expression points, if it does."""
@@ -470,6 +469,7 @@ class Scope:
         for position, s in enumerate(statements):
             match s:
                 case ast.Return(value=ast.expr() as value):
+                    sets.check_own(self, value, kind)
                     return self.fit(value, self.value(value, kind), kind)
                 case ast.If(test=test, body=body, orelse=orelse):
                     rest = statements[position + 1 :]
@@ -478,7 +478,7 @@ class Scope:
                     no = replace(self.under(g.negate(decided)), names=dict(self.names))
                     found = yes.result(body + rest, kind)
                     return rich.choose(decided, found, no.result(orelse + rest, kind))
-                case ast.Assert(test=test):
+                case ast.Assert(test=test) if __debug__:  # `python -O` leaves it out
                     self.demand(self.truth(test))
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self.names[name] = self.local(s, name, self.value(value))

@@ -46,6 +46,25 @@ def quantified(scope: Scope, name: str, body: ast.expr, loops: list[ast.comprehe
     return g.conj(*found) if name == "all" else g.disj(*found)
 
 
+def check_order(scope: Scope, loops: list[ast.comprehension]) -> None:
+    """Refuse a name of a later loop: Python finds no value there, not the one from outside."""
+    for position, turn in enumerate(loops):
+        bound = {n for t in loops[:position] for n in _names(t.target)}
+        late = {n for t in loops[position:] for n in _names(t.target)} - bound
+        after = late - _names(turn.target)
+        looked = [(n, after) for e in turn.ifs for n in ast.walk(e)]
+        if position:
+            looked += [(n, late) for n in ast.walk(turn.iter)]
+        for n, forbidden in looked:
+            if isinstance(n, ast.Name) and n.id in forbidden:
+                what = f"`{n.id}`, which a later loop of the comprehension binds"
+                raise scope.refuse(n, what, "use another name")
+
+
+def _names(target: ast.expr) -> set[str]:
+    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
 def turns(scope: Scope, turn: ast.comprehension) -> Iterator[tuple[tuple[Expr, ...], Expr, Scope]]:
     """The turns of a loop in an expression: its variables, when it is taken, its scope."""
     for names, kept, bound in domain(scope, turn.target, turn.iter):
@@ -141,7 +160,8 @@ def table(
         raise scope.refuse(e, "a whole map here", "assign it to a field")
     written = ast.unparse(key)
     named = ", ".join(ast.unparse(t.target) for t in loops)
-    if written.strip("()") != named or any(t.ifs for t in loops):
+    twice = len({ast.unparse(t.target) for t in loops}) < len(loops)
+    if twice or written.strip("()") != named or any(t.ifs for t in loops):
         raise scope.refuse(e, "this comprehension", "write {x: value for x in Sort}")
     bounds: tuple[Expr, ...] = ()
     for turn, kind in zip(loops, want.keys, strict=False):

@@ -10,6 +10,7 @@ from herdspec.language import graph as g
 from herdspec.language import rich
 from herdspec.language.graph import Expr
 from herdspec.language.reading import channels
+from herdspec.language.reading.quantifiers import check_order
 from herdspec.language.reading.quantifiers import turns as turns_of
 from herdspec.language.rich import Struct, Value
 from herdspec.language.types import ChannelOf, Option, OptionalRecord, Rich, SetOf
@@ -35,6 +36,8 @@ def set_of(scope: Scope, e: ast.SetComp | ast.Set, want: Rich | None) -> Value:
         inside = g.disj(*(_are(keys, member(scope, m, want)) for m in e.elts))
         return Struct(want, {"": g.lam(keys, inside)})
 
+    check_order(scope, e.generators)
+
     def some_turn(scope: Scope, rest: list[ast.comprehension]) -> Expr:
         if not rest:
             return _are(keys, member(scope, e.elt, want))
@@ -55,6 +58,8 @@ def member(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, ...]:
         return scope.indices(e, kind.keys)
     found = scope.fit(e, scope.value(e, kind.record), kind.record)
     assert isinstance(found, Struct), "fitted to a record"
+    for key, part in zip(kind.keys, found.flat, strict=True):
+        scope.oblige(rich.within(key, part))
     return found.flat
 
 
@@ -79,6 +84,16 @@ def sought(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, tuple[Expr, ..
         keys = tuple(v for v in fitted if isinstance(v, Expr))
     fits = (rich.within(k, key) for k, key in zip(kind.keys, keys, strict=True))
     return g.conj(there, *fits), keys
+
+
+def check_own(scope: Scope, value: ast.expr, kind: Rich) -> None:
+    """Refuse `empty()` as what a helper returns: Python cannot change it where it is put."""
+    if isinstance(kind, SetOf) and any(scope.means(e, "empty") for e in _names_in(value)):
+        raise scope.refuse(value, "`empty()` as the value of a helper", "write set()")
+
+
+def _names_in(e: ast.expr) -> Iterator[ast.Name]:
+    return (n for n in ast.walk(e) if isinstance(n, ast.Name))
 
 
 def held(value: Value) -> tuple[Expr, Value]:

@@ -8,7 +8,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum, EnumMeta
+from enum import Enum, EnumMeta, Flag
 from functools import lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -209,6 +209,9 @@ def _item(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> Rich:
     if isinstance(hint, EnumMeta) and issubclass(hint, Enum):
         if isinstance(hint.__eq__, FunctionType):
             raise refuse(f"the class {hint.__name__} with an `__eq__` of its own; leave it out")
+        # Members of a Flag can be joined to what is none of its members.
+        if issubclass(hint, Flag) or not len(hint):
+            raise refuse(f"the class {hint.__name__}, a Flag or without members; write an Enum")
         return EnumOf(hint)
     if isinstance(hint, type) and issubclass(hint, Sort):
         return SortOf(hint.__name__, hint)

@@ -63,10 +63,13 @@ class Body(Scope):
             case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
                 self.assign(target, value)
             case ast.AugAssign(target=target, op=op, value=value):
+                if place := self.changed(target):
+                    self.refuse_shared(target, place)
                 self.assign(target, ast.copy_location(ast.BinOp(target, op, value), s))
             case ast.If(test=test, body=body, orelse=orelse):
                 self.branch(self.truth(test), body, orelse, s.lineno)
             case ast.Match(subject=subject, cases=cases):
+                self.value(subject)  # Python looks at it, whichever case is taken
                 self.match(subject, cases)
             case ast.For(target=target, iter=source, body=body, orelse=[]):
                 self.loop(target, source, body)
@@ -117,6 +120,7 @@ class Body(Scope):
 
     def change(self, call: ast.Call, owner: ast.expr, place: Place, name: str) -> bool:
         """A method of a set or channel; False where it has none of that name."""
+        self.refuse_shared(owner, place)
         match name, place.kind, call.args:
             case ("add", SetOf() as kind, [element]):
                 at = sets.member(self, element, kind)
@@ -166,11 +170,28 @@ class Body(Scope):
                 raise self.refuse(target, f"the assignment to a {said(place.kind)}", advice)
             channels.clear(self, place)
             return
-        if isinstance(target, ast.Subscript) and self.is_empty(value):
+        if isinstance(target, ast.Subscript) and any(map(self.is_empty, _choices(value))):
             what = f"`empty()` for the entry `{ast.unparse(target)}`"
-            raise self.refuse(target, what, f"write {ast.unparse(target)}.clear()")
+            raise self.refuse(target, what, f"write {ast.unparse(target)}.clear(), or set()")
+        read = len(self.reads)
         found = self.received(value) or self.value(value, place.kind)
         self.write(target, place, self.fit(value, found, place.kind))
+        if isinstance(target, ast.Subscript) and isinstance(place.kind, SetOf):
+            self.note_shared(place, value, [name for name, _, _ in self.reads[read:]])
+
+    def note_shared(self, place: Place, value: ast.expr, read: list[str]) -> None:
+        """Note that an entry may be the very set that stands elsewhere: only fields copy."""
+        for one in _choices(value):
+            fresh = isinstance(one, ast.Call) and self.means(one.func, "set")
+            if not fresh and not isinstance(one, ast.BinOp | ast.Set | ast.SetComp):
+                self.notes.shared.update(place.names(), read)
+
+    def refuse_shared(self, at: ast.expr, place: Place) -> None:
+        """Refuse a change of a set that would change what else Python keeps as the same one."""
+        if isinstance(place.kind, SetOf) and not self.notes.shared.isdisjoint(place.names()):
+            text = ast.unparse(at)
+            what = f"the change of `{text}`, after an entry was assigned a set as it is"
+            raise self.refuse(at, what, "assign the entry a set of its own: … | set()")
 
     def is_empty(self, value: ast.expr) -> bool:
         """Tells whether this is `empty()`."""
@@ -319,6 +340,13 @@ class Body(Scope):
             self.state[name] = g.lam(keys, g.ite(taken, mine, g.select(old, *keys)))
 
 
+def _choices(value: ast.expr) -> list[ast.expr]:
+    """The expressions that a conditional one chooses from."""
+    if isinstance(value, ast.IfExp):
+        return [*_choices(value.body), *_choices(value.orelse)]
+    return [value]
+
+
 def _own_entries(new: Expr, old: Expr, turn: Expr) -> int | None:
     """At which key a turn of a loop writes only its own entries, if it does."""
     if not isinstance(new.kind, MapOf):
@@ -370,6 +398,10 @@ def _executed(
     owner, *others = function.tree.args.args
     parameters = [*given, *(_parameter(function, p) for p in others)]
     values = {p.arg: _given(function, p) for p in others}
+    for p in others:
+        if p.arg in dict(given):
+            what = f"the parameter `{p.arg}`, which is what selects a part of the whole"
+            raise function.refuse(p, what, "take another name")
     names: dict[str, Value | Whole] = {owner.arg: Whole(here, _methods(here, shape)), **values}
     body = Body(function, dict(fields), names, notes)
     body.run(function.tree.body)
