@@ -254,6 +254,11 @@ def conclusion(summary: Summary) -> str:
     if not summary.judged:
         return f"Unknown: nothing was judged, {nothing_judged(summary)}."
     if not any("unknown" in counts for counts in summary.verdicts.values()):
+        if summary.unjudged:
+            return (
+                f"Unknown: {counted(summary.unjudged, 'record')} could not be judged, of which the"
+                f" table quarantine says why."
+            )
         return (
             "Unknown: nothing is violated that these sources show; they cannot show that it holds."
         )

@@ -1,0 +1,51 @@
+"""
+Records that nobody can judge leave an audit open, also where no gap in numbers tells of them.
+
+The last line of a process has none after it: cut off, or of a version to come, it is in quarantine
+alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from properties.cli.files import run as command_line
+from properties.pipeline.pipeline_traces import run_of
+
+HOLDS = 1
+"""The seed of a run that holds."""
+
+
+def cut(last: str) -> str:
+    """The line as its writer left it that was killed."""
+    return last[:-10]
+
+
+def of_the_future(last: str) -> str:
+    """The line of a version that is not known yet."""
+    return last.replace('"schema":2', '"schema":3')
+
+
+@pytest.mark.parametrize("spoilt", [cut, of_the_future])
+def test_a_last_line_that_cannot_be_read_is_unknown(
+    tmp_path: Path, spoilt: Callable[[str], str]
+) -> None:
+    """In the exit code, in JSON and in the last sentence; so says the report of its tables."""
+    *lines, last = [line.written() for line in run_of(HOLDS)]
+    trace, out = tmp_path / "trace.ndjson", tmp_path / "out"
+    trace.write_text("\n".join([*lines, last]))
+    whole = command_line("audit", str(trace), "--out", str(out))
+
+    trace.write_text("\n".join([*lines, spoilt(last)]))
+    audited = command_line("audit", str(trace), "--out", str(out), "--json", "-")
+    reported = command_line("report", str(out), "--json", "-")
+
+    assert (whole.exit_code, audited.exit_code, reported.exit_code) == (0, 3, 3)
+    told = json.loads(audited.stdout)
+    assert told["exit"] == 3
+    assert sum(told["quarantined"].values()) == 1
+    assert json.loads(reported.stdout)["worst"] == "unknown"
