@@ -49,3 +49,22 @@ def test_a_last_line_that_cannot_be_read_is_unknown(
     assert told["exit"] == 3
     assert sum(told["quarantined"].values()) == 1
     assert json.loads(reported.stdout)["worst"] == "unknown"
+
+
+def test_what_a_directory_holds_besides_is_told(tmp_path: Path) -> None:
+    """Links to nothing, hidden traces; and the tables of an audit before are no lines."""
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    (traces / "a.ndjson").write_text("".join(f"{x.written()}\n" for x in run_of(HOLDS)))
+    (traces / "gone.ndjson").symlink_to(tmp_path / "nothing")
+    (traces / ".hidden.ndjson").write_text("{}\n")
+    (traces / ".hidden").write_text("\n")
+    command_line("audit", str(traces), "--out", str(traces / "audited"))
+
+    again = command_line("audit", str(traces), "--out", str(tmp_path / "out"))
+
+    assert again.exit_code == 0, again.output
+    told = again.stderr.replace("\n", "")
+    for name in ("gone.ndjson", ".hidden.ndjson", "audited (tables of an audit)"):
+        assert str(traces / name) in told
+    assert told.count("left out") == 3

@@ -110,7 +110,7 @@ def audit(
     find = followed_sources if follow else find_sources
     found = find(sources or [], Topic(kafka, topic) if kafka and topic else None)
     for name in found.skipped[:5]:
-        output.errors.print(f"not a trace by its name, and left out: {name}", markup=False)
+        output.errors.print(f"no trace by its name or kind, and left out: {name}", markup=False)
     if len(found.skipped) > 5:
         output.errors.print(f"and {len(found.skipped) - 5:,} more files", markup=False)
     if found.topic:
