@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from herdproof.pipeline.spark.tables import TABLES
 from properties.cli.files import run as command_line
 from properties.pipeline.pipeline_traces import run_of
 
@@ -49,6 +50,15 @@ def test_a_last_line_that_cannot_be_read_is_unknown(
     assert told["exit"] == 3
     assert sum(told["quarantined"].values()) == 1
     assert json.loads(reported.stdout)["worst"] == "unknown"
+
+
+def test_a_time_beyond_64_bits_is_not_known() -> None:
+    """So long before a line of the least time there is, another one may be said to have been."""
+    rows = [{"run": "r", "time_ns": at} for at in (-(2**63) - 1, 2**63, 2**63 - 1)]
+
+    times = TABLES["quarantine"].filled(rows)["time_ns"].to_pylist()
+
+    assert times == [None, None, 2**63 - 1]
 
 
 def test_what_a_directory_holds_besides_is_told(tmp_path: Path) -> None:
