@@ -24,6 +24,7 @@ from herdproof.pipeline.audit.protocols import read_line
 from herdproof.pipeline.audit.summary import Summary
 from herdproof.pipeline.audit.work import protocol_work
 from herdproof.pipeline.spark import text_files
+from herdproof.pipeline.spark.files import MARK
 from herdproof.pipeline.spark.packets import Packet
 from herdproof.pipeline.spark.sources import (
     ALWAYS_WHOLE,
@@ -33,7 +34,7 @@ from herdproof.pipeline.spark.sources import (
     find_sources,
     records,
 )
-from herdproof.pipeline.spark.store import MARK, OutputDirectory
+from herdproof.pipeline.spark.store import OutputDirectory
 from herdproof.pipeline.spark.tables import TABLES
 from herdproof.ports import free_ports
 from integration.pipeline.pipeline_traces import judged_alone, run_lines, tables_in, write_by_node

@@ -29,8 +29,9 @@ from herdproof.pipeline.offsets.judge import judge_records
 from herdproof.pipeline.offsets.segments import read_partition
 from herdproof.pipeline.offsets.source import file_of, find_segments
 from herdproof.pipeline.spark import session, text_files
+from herdproof.pipeline.spark.files import MARK
 from herdproof.pipeline.spark.sources import NoSource, Sources, Topic, find_sources
-from herdproof.pipeline.spark.store import MARK, OutputDirectory
+from herdproof.pipeline.spark.store import OutputDirectory
 from herdproof.pipeline.spark.tables import TABLES
 from properties.cli.files import run as command_line
 from properties.pipeline.offsets.offset_records import batch, commit, generation, write_segment

@@ -316,6 +316,21 @@ def test_a_line_that_is_there_twice_counts_once() -> None:
     assert rows["quarantine"][0]["raw"].decode() in {line.written() for line in again}
 
 
+def test_two_lines_of_one_number_that_say_different_things_decide_nothing() -> None:
+    """Whichever comes first, nobody knows which is so: what holds without the two is unknown."""
+    lines = trace(3)
+    which = next(line for line in lines[100:] if line.group)
+    other = altered(which, action="reconnect", place=f"{which.place}, again")
+
+    for several in ([*lines, other], [other, *lines]):
+        rows = judged(several, replay=True)
+        verdicts = {str(row["property"]): row for row in rows["verdicts"]}
+
+        assert [row["reason"] for row in rows["quarantine"]] == ["duplicate"]
+        assert "holds" not in {row["verdict"] for row in verdicts.values()}
+        assert "contradict each other" in str(verdicts["conforms"]["why"])
+
+
 def skewed(lines: Trace, most_ns: int, seed: int) -> Trace:
     """The trace of nodes whose clocks are apart."""
     chance = Random(seed)

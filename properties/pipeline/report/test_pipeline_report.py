@@ -423,11 +423,12 @@ def test_the_same_verdicts_as_junit(rows: Any, tmp_path: Path) -> None:
 
     suites = ElementTree.parse(tmp_path / "j.xml").getroot()
     assert {n: suites.get(n) for n in ("tests", "failures", "skipped")} == {
-        "tests": "8", "failures": "1", "skipped": "2",
+        "tests": "9", "failures": "1", "skipped": "3",
     }  # fmt: skip
-    billing, mail = suites.findall("testsuite")
+    billing, mail, aside = suites.findall("testsuite")
     assert "billing" in str(billing.get("name"))
     assert not mail.findall("testcase/*")
+    assert "could not be judged" in str(aside.findall("testcase/skipped")[0].get("message"))
     (failure,) = billing.findall("testcase/failure")
     assert "c1 and c2 both consume orders-0" in str(failure.get("message"))
     assert all(line in str(failure.text) for line in STORY)
@@ -453,6 +454,22 @@ def test_the_command_writes_all_three(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["report", str(sound)]).exit_code == 0
     assert (sound / "report.html").is_file()
     assert CliRunner().invoke(app, ["report", str(unknown)]).exit_code == 3
+
+
+@pytest.mark.parametrize(("reason", "code"), [("malformed", 3), ("late", 3), ("duplicate", 0)])
+def test_a_record_that_nobody_could_judge_leaves_it_open(
+    tmp_path: Path, reason: str, code: int
+) -> None:
+    """What a record says that is aside is known only of a duplicate."""
+    holds = [verdict("r", "g", "exclusive", "holds")]
+    aside = [{"run": "r", "group": "g", "reason": reason, "why": "so", "place": "a:1", "raw": b""}]
+    directory = write(tmp_path / "tables", {"verdicts": holds, "quarantine": aside})
+
+    junit = tmp_path / "junit.xml"
+    told = CliRunner().invoke(app, ["report", str(directory), "--junit", str(junit)])
+
+    assert told.exit_code == code
+    assert ('skipped="1"' in junit.read_text(encoding="utf-8")) == (code == 3)
 
 
 def test_a_directory_without_tables_is_refused_in_a_sentence(tmp_path: Path) -> None:

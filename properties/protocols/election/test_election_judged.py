@@ -19,7 +19,9 @@ from herdproof.conformance.traces.ordering import ordered
 from herdproof.pipeline.judging.gaps import Filled, gaps_of, last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.election.judged.judge import ElectionJudge
+from herdproof.protocols.election.traces.trace_map import untraced
 from herdproof.protocols.election.tracing import FORMATS, ElectorLine
+from herdproof.protocols.implementation import auditors
 from herdspec.check.observation.observed import Ruling
 from properties.protocols.election.test_conform import walk
 
@@ -85,6 +87,23 @@ def test_whatever_is_deleted_from_a_clean_run_nothing_is_violated(
                     node = chance.choice(lines).node
                     left = [line for line in lines if line.node != node]
             assert broken(left) == set()
+
+
+def test_of_a_leader_without_a_trace_the_replay_knows_nothing(
+    runs: list[list[ElectorLine]],
+) -> None:
+    """As `conform` has it: who found it to lead has done nothing wrong."""
+    auditor, tried = auditors()["election"], 0
+    for lines in runs:
+        assert auditor.replay(lines).verdict == "conforms"
+        for node in {line.node for line in lines}:
+            alone = [line for line in lines if line.node == node]
+            found, missing = auditor.replay(alone), next(untraced(alone), None)
+            if missing is not None and found.lines >= missing.upto:
+                tried += 1
+                assert (found.verdict, found.place) == ("unknown", "")
+                assert "is of nobody whose trace is here" in found.told
+    assert tried > 5
 
 
 def leading(lines: Sequence[ElectorLine]) -> list[ElectorLine]:

@@ -110,7 +110,7 @@ def audit(
     find = followed_sources if follow else find_sources
     found = find(sources or [], Topic(kafka, topic) if kafka and topic else None)
     for name in found.skipped[:5]:
-        output.errors.print(f"not a trace by its name, and left out: {name}", markup=False)
+        output.errors.print(f"no trace by its name or kind, and left out: {name}", markup=False)
     if len(found.skipped) > 5:
         output.errors.print(f"and {len(found.skipped) - 5:,} more files", markup=False)
     if found.topic:
@@ -254,6 +254,11 @@ def conclusion(summary: Summary) -> str:
     if not summary.judged:
         return f"Unknown: nothing was judged, {nothing_judged(summary)}."
     if not any("unknown" in counts for counts in summary.verdicts.values()):
+        if summary.unjudged:
+            return (
+                f"Unknown: {counted(summary.unjudged, 'record')} could not be judged, of which the"
+                f" table quarantine says why."
+            )
         return (
             "Unknown: nothing is violated that these sources show; they cannot show that it holds."
         )

@@ -24,6 +24,7 @@ from herdproof.pipeline.judging.gaps import (
     Filled,
     Gap,
     MissingNumbers,
+    contested_in,
     doubted_in,
     gaps_of,
     last_lines,
@@ -57,6 +58,7 @@ def judge(
     found = auditor.ordered(with_repeated(lines))
     own: Lined = found.lines, gaps_of(found, alone=alone, missing=missing)
     allowed = auditor.settings(found)
+    contested = contested_in(found)
 
     def orders() -> Iterator[Lined]:
         """Their own order, or those that their nodes' clocks allow."""
@@ -68,13 +70,13 @@ def judge(
 
     def judged(lines: Sequence[Any], gaps: Sequence[Gap]) -> Rows:
         filled = (auditor.filled if fills else Filled)(lines, gaps, last_lines(lines))
-        if (doubted := doubted_in(filled.own)) is not None:
+        if (doubted := doubted_in(filled.own, contested)) is not None:
             filled = replace(filled, doubted=doubted)
         return go_through(auditor.judging(run, group), filled).close()
 
     rows = of_all(judged(*told) for told in orders())
     if replay:
-        replays = (replayed(auditor, run, group, told, gaps) for told, gaps in orders())
+        replays = (replayed(auditor, run, group, *told, contested) for told in orders())
         for table, more in of_any(replays).items():
             rows.setdefault(table, []).extend(more)
     if allowed is not None and not allowed:
@@ -101,12 +103,14 @@ def by_clocks(
 
 
 def replayed(
-    auditor: Auditor, run: str, group: str, lines: Sequence[Any], gaps: Sequence[Gap]
-) -> Rows:
+    auditor: Auditor, run: str, group: str, lines: Sequence[Any], gaps: Sequence[Gap],
+    contested: Mapping[str, str],
+) -> Rows:  # fmt: skip
     """Rows of a replay of these lines alone in the spec."""
     rows: Rows = {}
     missing = [gap.why for gap in gaps]
-    add_replay(rows, auditor, run, group, lines, missing, doubted=doubted_in(lines))
+    doubt = doubted_in(lines, contested)
+    add_replay(rows, auditor, run, group, lines, missing, doubted=doubt)
     return rows
 
 

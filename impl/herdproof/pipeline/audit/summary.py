@@ -14,6 +14,9 @@ TOLD_MOST = 20
 UNKNOWN_MOST = 5
 """The most reasons that are told why something is unknown."""
 
+DUPLICATE = "duplicate"
+"""The only reason for quarantine that leaves nothing open: what the record says was judged."""
+
 VERDICTS = ("holds", "violated", "unknown", "not observable")
 
 
@@ -50,11 +53,16 @@ class Summary:
 
     @property
     def exit(self) -> int:
-        """0 it holds, 1 something is violated, 3 something is unknown."""
+        """0 it holds, 1 something is violated, 3 something is unknown, or could not be read."""
         found = {verdict for counts in self.verdicts.values() for verdict in counts}
         if self.violations or "violated" in found:
             return 1
-        return 0 if "holds" in found and "unknown" not in found else 3
+        return 0 if "holds" in found and "unknown" not in found and not self.unjudged else 3
+
+    @property
+    def unjudged(self) -> int:
+        """The number of records that say nobody knows what."""
+        return sum(n for reason, n in self.quarantined.items() if reason != DUPLICATE)
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.chained import UNNAMED, Chained, process_of
 from herdproof.conformance.traces.ordering import Ordered
 from herdproof.conformance.traces.repeated import disputes
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class MissingNumbers(NamedTuple):
@@ -51,10 +54,42 @@ class Doubted(NamedTuple):
     why: str
 
 
-def doubted_in(lines: Sequence[Any]) -> Doubted | None:
-    """The first of some lines, in their order, that the next one of its process contradicts."""
+def doubted_in(lines: Sequence[Any], contested: Mapping[str, str] = NOTHING) -> Doubted | None:
+    """The first of some lines, in their order, that another contradicts, or that is `contested`."""
     found = [Doubted(dispute.at, dispute.why) for dispute in disputes(lines)]
+    if contested:
+        found += [
+            Doubted(at, contested[line.place])
+            for at, line in enumerate(lines)
+            if line.place in contested
+        ]
     return min(found, default=None)
+
+
+def contested_in(found: Ordered[Any]) -> dict[str, str]:
+    """By the place of a line, why it is in doubt: there is another one of its number."""
+    if not found.twice:
+        return {}
+    numbers = {_number_of(line) for line in found.twice}
+    of: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for line in found.lines:
+        if _number_of(line) in numbers:
+            of[_number_of(line)].append(line)
+    why: dict[str, str] = {}
+    for other in found.twice:
+        told = of[_number_of(other)]
+        if other.written() in {line.written() for line in told}:
+            continue
+        for line in told:
+            why[line.place] = (
+                f"{line.place} and {other.place} contradict each other: both are line"
+                f" {line.sequence} of {line.node}, and they say different things"
+            )
+    return why
+
+
+def _number_of(line: Any) -> tuple[Any, ...]:
+    return line.role, line.node, line.sequence, line.time_ns
 
 
 @dataclass(frozen=True)

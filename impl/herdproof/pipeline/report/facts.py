@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from herdproof.pipeline.audit.summary import DUPLICATE
 from herdproof.pipeline.report.availability import LONG_S, UnreadFacts, availability_of
 from herdproof.pipeline.report.campaigns import Campaign, campaign_of
 from herdproof.pipeline.report.figures import FigureValues, figures_of, unseen
@@ -212,7 +213,8 @@ class Facts:
             or (self.campaign and self.campaign.broken)
         ):
             return VIOLATED
-        return HOLDS if self.verdicts.get(HOLDS) and not self.verdicts.get(UNKNOWN) else UNKNOWN
+        is_open = self.verdicts.get(UNKNOWN) or any(q.reason != DUPLICATE for q in self.quarantine)
+        return HOLDS if self.verdicts.get(HOLDS) and not is_open else UNKNOWN
 
 
 def facts_of(directory: Path) -> Facts:
@@ -489,6 +491,12 @@ def _quarantine(tables: Tables) -> list[Quarantined]:
     return [
         Quarantined(str(reason), n, examples[str(reason)]) for (reason,), n in counts.most_common()
     ]
+
+
+def unjudged(tables: Tables) -> dict[str, int]:
+    """The number of records that nobody could judge, by the reason."""
+    counts = tables.counts("quarantine", "reason")
+    return {str(reason): n for (reason,), n in counts.items() if reason != DUPLICATE}
 
 
 def _readable(raw: bytes | None) -> str:

@@ -8,13 +8,15 @@ reason: neither has been found to hold. The document is written case by case, ne
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import XMLGenerator
 
-from herdproof.pipeline.report.facts import HOLDS, VIOLATED
+from herdproof.pipeline.report.facts import HOLDS, UNKNOWN, VIOLATED, unjudged
 from herdproof.pipeline.report.reading import Tables
 from herdproof.report.junit import plain
+from herdspec.check.verdict import counted
 
 TOLD = 3
 """Violations of one case whose stories are told."""
@@ -29,7 +31,7 @@ def write_junit(directory: Path, to: Path) -> None:
     suites: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for (run, group, verdict), count in counts.items():
         suites[str(run or ""), str(group or "")][str(verdict or "")] += count
-    stories = _stories(tables)
+    stories, aside = _stories(tables), unjudged(tables)
     rows = sorted(
         tuple(str(row[name] or "") for name in _COLUMNS)
         for batch in tables.batches("verdicts", _COLUMNS)
@@ -38,7 +40,7 @@ def write_junit(directory: Path, to: Path) -> None:
     with to.open("w", encoding="utf-8") as stream:
         xml = XMLGenerator(stream, "utf-8", short_empty_elements=True)
         xml.startDocument()
-        every = sum(suites.values(), Counter[str]())
+        every = sum(suites.values(), Counter({UNKNOWN: len(aside)}))
         _begin(xml, "testsuites", {"name": "herdproof report", **_numbers(every)})
         present: tuple[str, str] | None = None
         for row in rows:
@@ -51,6 +53,8 @@ def write_junit(directory: Path, to: Path) -> None:
             _case(xml, row, stories)
         if present is not None:
             _end(xml, "testsuite")
+        if aside:
+            _unjudged(xml, aside)
         xml.endElement("testsuites")
         xml.endDocument()
 
@@ -86,6 +90,19 @@ def _case(xml: Any, row: tuple[str, ...], stories: dict[tuple[str, ...], list[st
         xml.startElement("skipped", {"message": plain(f"{verdict}: {why}" if why else verdict)})
         xml.endElement("skipped")
     _end(xml, "testcase")
+
+
+def _unjudged(xml: Any, aside: Mapping[str, int]) -> None:
+    """Records that nobody could judge: a case of each reason, which is skipped."""
+    numbers = _numbers(Counter({UNKNOWN: len(aside)}))
+    _begin(xml, "testsuite", {"name": "records in quarantine", **numbers})
+    for reason, count in sorted(aside.items()):
+        _begin(xml, "testcase", {"name": plain(reason), "classname": "quarantine"})
+        message = f"{UNKNOWN}: {counted(count, 'record')} could not be judged"
+        xml.startElement("skipped", {"message": message})
+        xml.endElement("skipped")
+        _end(xml, "testcase")
+    _end(xml, "testsuite")
 
 
 def _begin(xml: Any, name: str, attributes: dict[str, str]) -> None:

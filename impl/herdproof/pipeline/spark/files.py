@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from herdproof.errors import WorldError
 
+MARK = "_herdproof.json"
+"""The file that says that a directory is ours, and what was found; Spark's readers skip it."""
+
 
 class Files(Protocol):
     """A file system."""

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from herdproof.conformance.traces.line import SCHEMA
 from herdproof.errors import CallerError
+from herdproof.pipeline.spark.files import MARK
 
 LINES = frozenset({".ndjson", ".jsonl", ".json"})
 """Suffixes of files of trace lines in a directory; a file that is named itself may be
@@ -64,7 +65,7 @@ class Sources:
     """Directories that hold Kafka's own `__consumer_offsets`."""
     topic: Topic | None = None
     skipped: tuple[str, ...] = ()
-    """Files of a directory that are not called as traces are."""
+    """What a directory holds that is not read: it is not called as traces are, or is no file."""
     folders: tuple[str, ...] = ()
     """Directories that are followed."""
 
@@ -145,16 +146,30 @@ def _add(path: Path, found: _Found) -> None:
     if path.name.startswith(COMPACTED) or any(path.glob(f"{COMPACTED}*/*.log")):
         found.segments[str(path.resolve())] = None
         return
+    ours = {mark.parent for mark in path.rglob(MARK)}
+    found.skipped.update(dict.fromkeys(f"{folder} (tables of an audit)" for folder in sorted(ours)))
     for below in sorted(path.rglob("*")):
+        if below.is_dir() and not below.is_symlink():
+            continue
+        if not ours.isdisjoint(below.parents):
+            continue
         hidden = any(part.startswith((".", "_")) for part in below.relative_to(path).parts)
         if hidden or not below.is_file():
+            if _is_called_a_trace(below) or not hidden:
+                found.skipped[str(below)] = None
             continue
         if _is_parquet(below):
             found.parquet[str(below.resolve())] = None
-        elif LINES & set(below.suffixes[-2:]) and below.suffixes[-1] in {*LINES, ".gz"}:
+        elif _is_called_a_trace(below):
             found.text[str(below.resolve())] = None
         else:
             found.skipped[str(below)] = None
+
+
+def _is_called_a_trace(path: Path) -> bool:
+    """Tells whether a file is called as those of trace lines are, packed or not."""
+    ends = path.suffixes[-2:]
+    return not LINES.isdisjoint(ends) and ends[-1] in {*LINES, ".gz"}
 
 
 def _is_parquet(path: Path) -> bool:
@@ -230,7 +245,7 @@ def parquet_records(spark: Any, paths: Sequence[str]) -> Any:
 
     read = spark.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
     rows = read.parquet(*(for_spark(path) for path in paths))
-    if "value" in rows.columns:
+    if dict(rows.dtypes).get("value") in ("string", "binary"):
         raw = f.col("value").cast("binary")
     else:
         told = f.struct(*(f.col(f"`{c}`") for c in rows.columns))

@@ -15,12 +15,8 @@ from typing import Any
 from uuid import uuid4
 
 from herdproof.errors import NotOurs
-from herdproof.pipeline.spark.files import Disk, Files, Hadoop
+from herdproof.pipeline.spark.files import MARK, Disk, Files, Hadoop
 from herdproof.pipeline.spark.outgoing import rows_of
-
-MARK = "_herdproof.json"
-"""The file that says that a directory is ours, and what was found; Spark's readers skip it."""
-
 
 ON_DISK = "file:"
 """Beginning of the address of what is on a machine's own disk, to Spark."""

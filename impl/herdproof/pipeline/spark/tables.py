@@ -64,7 +64,18 @@ class Table:
             if not row.keys() <= known:
                 unknown = ", ".join(sorted(row.keys() - known))
                 raise KeyError(f"{self.name} has no column {unknown}")
-        return pa.Table.from_pylist(list(rows), schema=self.arrow)
+        try:
+            return pa.Table.from_pylist(list(rows), schema=self.arrow)
+        except OverflowError:  # a moment so long before a line of the least time
+            return pa.Table.from_pylist([_within(row) for row in rows], schema=self.arrow)
+
+
+def _within(row: Row) -> Row:
+    """The row without integers beyond 64 bits: they are not known."""
+    return {
+        name: None if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+        for name, value in row.items()
+    }
 
 
 def _table(name: str, says: str, columns: str) -> Table:
