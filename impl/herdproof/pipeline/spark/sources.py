@@ -65,7 +65,7 @@ class Sources:
     """Directories that hold Kafka's own `__consumer_offsets`."""
     topic: Topic | None = None
     skipped: tuple[str, ...] = ()
-    """What a directory holds that is not read: it is not called as traces are, or is no file."""
+    """Contents of a directory that are not read: not called as traces are, or no files."""
     folders: tuple[str, ...] = ()
     """Directories that are followed."""
 
