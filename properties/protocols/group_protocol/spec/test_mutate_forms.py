@@ -88,7 +88,7 @@ def made(name: str) -> list[Mutant]:
 @cache
 def own(name: str) -> dict[str, int]:
     """The numbers of the mutants of what a form does otherwise, by their ids."""
-    return {m.id: k for k, m in enumerate(made(name)) if m.file.endswith(f"/{name}.py")}
+    return {m.id: k for k, m in enumerate(made(name)) if m.file.endswith(f"/{name}/spec.py")}
 
 
 # ── What is quick ───────────────────────────────────────────────────────────────────────────
