@@ -54,7 +54,7 @@ class Flow:
 
         Its own acknowledgement may be heard of later than the record itself.
         """
-        known = [*self.produced.items()]  # at once: it grows meanwhile
+        known = self.produced.copy().items()  # at once: it grows meanwhile, in another thread
         return offset > max((o for (p, o), at in known if p == place and at <= since), default=-1)
 
     def _run(self) -> None:
