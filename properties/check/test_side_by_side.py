@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from herdproof.servers import eventually
 from herdspec import UsageError
 from herdspec.check.cache import Cache, Result
 from herdspec.check.plans import QUICK, plan_of
@@ -172,13 +174,13 @@ def test_one_thing_is_done_here() -> None:
 
 
 ORPHANING = """
-import os, sys, time
+import os, signal, sys
 from pathlib import Path
 from herdspec.check.side_by_side import side_by_side
 
 def lasts(number, tell):
     Path(sys.argv[1], f"{os.getpid()}.pid").touch()
-    time.sleep(60)
+    signal.pause()
 
 with side_by_side(lasts, [0, 1], 2) as result:
     result(0, lambda words, part: None)
@@ -188,14 +190,16 @@ with side_by_side(lasts, [0, 1], 2) as result:
 def test_who_has_lost_its_parent_ends(tmp_path: Path) -> None:
     """A command that is killed outright leaves nobody behind who goes on and fills memory."""
     parent = subprocess.Popen([sys.executable, "-c", ORPHANING, str(tmp_path)])
-    while len(begun := [*tmp_path.glob("*.pid")]) < 2:
-        assert parent.poll() is None, "it has begun"
-        time.sleep(0.05)
+    assert eventually(lambda: len([*tmp_path.glob("*.pid")]) == 2, 30), "they have begun"
     parent.kill()
     parent.wait()
 
-    orphans = [Path("/proc", file.stem, "cmdline") for file in begun]
-    until = time.monotonic() + 30
-    while left := [each for each in orphans if each.exists() and str(tmp_path) in each.read_text()]:
-        assert time.monotonic() < until, f"{left} goes on"
-        time.sleep(0.1)
+    orphans = [Path("/proc", file.stem, "cmdline") for file in tmp_path.glob("*.pid")]
+    assert eventually(lambda: not any(goes_on(each, tmp_path) for each in orphans), 30)
+
+
+def goes_on(process: Path, folder: Path) -> bool:
+    """Tells whether a process is there yet, and is one of those that were told of this folder."""
+    with suppress(OSError):
+        return str(folder) in process.read_text()
+    return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Adapter, Refused
 from herdproof.conformance.checks import judged_edges
@@ -117,7 +117,7 @@ class Unwilling(Machine):
 class Unused(Machine):
     """It is never used, and says so."""
 
-    absent = {"use": "nobody knows how"}  # noqa: RUF012
+    absent: ClassVar = {"use": "nobody knows how"}
 
 
 def test_code_that_never_takes_an_action_passes_only_where_it_says_so() -> None:

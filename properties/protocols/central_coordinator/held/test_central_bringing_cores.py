@@ -338,7 +338,7 @@ def test_what_a_former_life_has_finished_is_taken_of_its_own_name() -> None:
             )  # fmt: skip
 
             assert seen(held)["noted"][b, p] == 1
-            assert {s.state.stale_commit_accepted for s in held.states} == {True}  # type: ignore[attr-defined]
+            assert {vars(s.state)["stale_commit_accepted"] for s in held.states} == {True}
 
 
 def consuming_unheard(held: Held) -> tuple[Broker, Member, Member, Partition]:
