@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from herdproof.conformance.traces.ordering import last_words, missing_between, processes
+from herdproof.conformance.traces.ordering import missing_between, processes
 from herdproof.conformance.traces.repeated import Repetitions
 from herdproof.pipeline.audit.judge import CONFORMS, RAW, duplicate
 from herdproof.pipeline.audit.numbers import Node, Numbers
@@ -371,10 +371,9 @@ def _parts(lines: list[Any], turns: Mapping[int, int]) -> Iterator[list[Any]]:
     may have been told long ago.
     """
     starts = sorted({turns[id(line)] for line in lines if line.sequence == 1})
-    last = last_words(lines, lambda line: turns[id(line)]) if starts else set[int]()
     parts: list[list[Any]] = [[] for _ in range(len(starts) + 1)]
     for line in lines:
-        parts[bisect_right(starts, turns[id(line)]) - (id(line) in last)].append(line)
+        parts[bisect_right(starts, turns[id(line)])].append(line)
     yield from (part for part in parts if part)
 
 
