@@ -55,7 +55,7 @@ def explored(spec: Specification) -> Exploration:
 def test_it_is_proved_for_any_size(name: str) -> None:
     """As of the coordinator itself: with the lease, without it, and with clocks in its place."""
     found = prove(SPECS[name])
-    if not found.proved:  # within its limit z3 finds more or less by what it did before: once more
+    if not found.proved:  # seen once, and not known why
         found = prove(SPECS[name])
 
     assert [
