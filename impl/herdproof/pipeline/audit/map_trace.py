@@ -131,14 +131,25 @@ class MapAuditor(Auditor):
         return may_be_cut(lines, at, self._table)
 
     def replay(self, lines: Sequence[Any], watches: Watches | None = None) -> Replayed:
-        """A group's lines, in order, replayed in the spec; who `watches` is told of each step."""
-        table = self._table.chosen(lines)
+        """
+        A group's lines, in order, replayed in the spec; who `watches` is told of each step.
+
+        Where a line tells of one that is in no trace, those before are replayed, and may differ;
+        more is unknown.
+        """
+        untraced = () if self._table.untraced is None else self._table.untraced(lines)
+        missing = min(untraced, key=lambda missing: missing.upto, default=None)
+        whole = lines if missing is None else lines[: missing.upto]
+        table = self._table.chosen(whole)
         outcome = conform_lines(
-            lines, table, failing=self._failing, watches=watches, **self.options
+            whole, table, failing=self._failing, watches=watches, **self.options
         )
         at = outcome.matched
         time_ns = lines[at].time_ns if at < len(lines) else None
-        return replayed(outcome, table.specification, time_ns)
+        found = replayed(outcome, table.specification, time_ns)
+        if missing is None or found.verdict == "differs":
+            return found
+        return replace(found, verdict="unknown", told=missing.why, place="", time_ns=None)
 
 
 class JudgedAuditor(MapAuditor):
